@@ -88,22 +88,6 @@ def test_sums_with_neighbors_give_the_ranks(name, k, alpha, kind, monkeypatch):
     assert expected != ranks_of_sides(embeddings, embeddings, labels, task)
 
 
-@pytest.mark.parametrize("kind", ["all", "apart", "partly the same"])
-@pytest.mark.parametrize("dims, shrinkage", [(None, 0.1), (3, 0.0), (4, 1.0)])
-def test_whitening_is_by_the_eigenvectors_of_the_gallery(dims, shrinkage, kind):
-    embeddings, labels = example()
-    embeddings *= [5, 4, 3, 2, 1, 0.5]
-    task = marks(kind, len(labels))
-    points = np.array([unit(each) for each in embeddings])
-    gallery = points[task.get("gallery", np.ones(len(labels), bool))]
-    values, vectors = np.linalg.eigh(np.cov(gallery.T))
-    values, vectors = values[::-1][:dims], vectors[:, ::-1][:, :dims]
-    whitened = (points - gallery.mean(axis=0)) @ vectors / np.sqrt(values + shrinkage * np.mean(values))
-    expected = ranks_of_sides(whitened, whitened, labels, task)
-    assert found_ranks(f"whitening(dims={dims}, shrinkage={shrinkage})", embeddings, labels, task) == expected
-    assert expected != ranks_of_sides(embeddings, embeddings, labels, task)
-
-
 def test_a_gallery_smaller_than_k():
     embeddings, labels = np.eye(3) + 0.1, np.array([0, 0, 1])
     task = {"queries": np.array([True, False, False])}

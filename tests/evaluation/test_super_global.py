@@ -40,15 +40,13 @@ def test_equals_steps_with_lists(candidates, k, beta, kind, monkeypatch):
     assert found_ranks(spec, embeddings, labels, task, first_only=True) == {q: r[:1] for q, r in expected.items()}
 
 
-def test_it_changes_the_first_images_only_and_improves_clusters():
+def test_it_changes_the_ranks_of_the_first_images_only():
     embeddings, labels = example(rows=200, classes=10)
     plain = found_ranks("super_global(candidates=1)", embeddings, labels, {})
     reranked = found_ranks("super_global(candidates=60)", embeddings, labels, {})
     assert any(reranked[row] != plain[row] for row in plain)
     late = {row: [rank for rank in ranks if rank > 60] for row, ranks in plain.items()}
     assert {row: [rank for rank in ranks if rank > 60] for row, ranks in reranked.items()} == late
-    means = [np.mean([np.mean(each) for each in ranks.values()]) for ranks in (plain, reranked)]
-    assert means[1] < means[0]
 
 
 def test_a_collapsed_embedding_is_not_made_good():

@@ -13,7 +13,7 @@ def to_ball(embeddings: Tensor, *, curvature: float = 0.1, clip: float = 2.3) ->
     """Maps rows `[B, d]` to points of the Poincaré ball, after clipping their lengths.
 
     A row x becomes `tanh(sqrt(c) |x|) x / (sqrt(c) |x|)`, the exponential map at the origin, where `|x|` is at most
-    `clip`. Without clipping, long rows would all lie so near the border of the ball that gradients vanish (Guo et al.,
+    `clip`. Without clipping, all long rows would be so near the border of the ball that gradients vanish (Guo et al.,
     Clipped Hyperbolic Classifiers Are Super-Hyperbolic Classifiers, 2022).
 
     Args:

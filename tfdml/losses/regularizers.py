@@ -27,6 +27,14 @@ class Regularizer(EmbeddingLoss):
         of: What is regularized: `"embeddings"` or `"proxies"`. Proxies need a sum with a loss that learns proxies.
             Defaults to `"embeddings"`.
         reduction, name, dtype: see `EmbeddingLoss`.
+
+    Call arguments:
+        labels: `[B]`, not used.
+        embeddings: `[B, d]` of any length. With `of="proxies"`, `[B, 1]`, the output of the layer of the sum.
+        queries: Integer or `None`. Number of first rows that are regularized. If `None`, all rows.
+
+    Returns:
+        `[B]`, one cost per row. If the cost is one of all rows or proxies together, every row has it.
     """
 
     _: KW_ONLY
@@ -68,16 +76,7 @@ class LpNorm(Regularizer):
     Args:
         p: Float of at least 1. Which norm. Defaults to `2.0`.
         power: Float. Exponent of the norm. Larger values shorten long rows more. Defaults to `1.0`.
-        of: `"embeddings"` or `"proxies"`, see `Regularizer`. Defaults to `"embeddings"`.
-        reduction, name, dtype: see `EmbeddingLoss`.
-
-    Call arguments:
-        labels: `[B]`, not used.
-        embeddings: `[B, d]` of any length.
-        queries: Integer or `None`. Number of first rows that are regularized. If `None`, all rows.
-
-    Returns:
-        `[B]`, one cost per row. A row of zeros costs 0 and has a gradient of 0.
+        of, reduction, name, dtype: see `Regularizer`.
 
     Example:
 
@@ -108,16 +107,7 @@ class ZeroMean(Regularizer):
     large in all of its components.
 
     Args:
-        of: `"embeddings"` or `"proxies"`, see `Regularizer`. Defaults to `"embeddings"`.
-        reduction, name, dtype: see `EmbeddingLoss`.
-
-    Call arguments:
-        labels: `[B]`, not used.
-        embeddings: `[B, d]` of any length.
-        queries: Integer or `None`. Number of first rows that are regularized. If `None`, all rows.
-
-    Returns:
-        `[B]`, one cost per row.
+        of, reduction, name, dtype: see `Regularizer`.
 
     Example:
 
@@ -140,16 +130,8 @@ class CenterInvariance(Regularizer):
     it only keeps the steps of all proxies equally large.
 
     Args:
-        of: `"embeddings"` or `"proxies"`, see `Regularizer`. Defaults to `"proxies"`.
+        of: see `Regularizer`. Defaults to `"proxies"`.
         reduction, name, dtype: see `EmbeddingLoss`.
-
-    Call arguments:
-        labels: `[B]`, not used.
-        embeddings: `[B, d]` of any length, or `[B, 1]`, the output of the layer with `of="proxies"`.
-        queries: Integer or `None`. Number of first rows that are regularized. If `None`, all rows.
-
-    Returns:
-        `[B]`, one cost per row. With `of="proxies"`, every row has the mean over proxies.
 
     Example:
 
@@ -178,14 +160,6 @@ class RegularFace(Regularizer):
         of: `"embeddings"` or `"proxies"`, see `Regularizer`. Every embedding counts as a class. Defaults to
             `"proxies"`.
         reduction, name, dtype: see `EmbeddingLoss`.
-
-    Call arguments:
-        labels: `[B]`, not used.
-        embeddings: `[B, d]` of any length, or `[B, 1]`, the output of the layer with `of="proxies"`.
-        queries: Integer or `None`. Number of first rows that are regularized. If `None`, all rows.
-
-    Returns:
-        `[B]`, one cost per row, 0 without another class. With `of="proxies"`, every row has the mean over proxies.
 
     Example:
 
@@ -216,13 +190,6 @@ class SparseCenters(Regularizer):
     Args:
         of: Always `"proxies"`. Defaults to `"proxies"`.
         reduction, name, dtype: see `EmbeddingLoss`.
-
-    Call arguments:
-        labels: `[B]`, not used.
-        embeddings: `[B, 1]`, the output of the layer of the sum.
-
-    Returns:
-        `[B]`, where every row has the cost of all proxies.
 
     Raises:
         ValueError: If the classes have only one proxy.
@@ -262,16 +229,7 @@ class AntiCollapse(Regularizer):
     Args:
         epsilon: Float. Precision of the coding rate. Smaller values also count directions with little variance.
             Defaults to `0.5`, as in Yu et al., Learning Diverse and Discriminative Representations, 2020.
-        of: `"embeddings"` or `"proxies"`, see `Regularizer`. Defaults to `"embeddings"`.
-        reduction, name, dtype: see `EmbeddingLoss`.
-
-    Call arguments:
-        labels: `[B]`, not used.
-        embeddings: `[B, d]` of any length, or `[B, 1]`, the output of the layer with `of="proxies"`.
-        queries: Integer or `None`. Number of first rows that are regularized. If `None`, all rows.
-
-    Returns:
-        `[B]`, where every row has the cost of all rows.
+        of, reduction, name, dtype: see `Regularizer`.
 
     Example:
 
@@ -307,16 +265,7 @@ class Uniformity(Regularizer):
 
     Args:
         t: Float. With larger values, only near pairs count. Defaults to `2.0`.
-        of: `"embeddings"` or `"proxies"`, see `Regularizer`. Defaults to `"embeddings"`.
-        reduction, name, dtype: see `EmbeddingLoss`.
-
-    Call arguments:
-        labels: `[B]`, not used.
-        embeddings: `[B, d]` of any length, or `[B, 1]`, the output of the layer with `of="proxies"`.
-        queries: Integer or `None`. Number of first rows that are regularized. If `None`, all rows.
-
-    Returns:
-        `[B]`, where every row has the cost of all rows. A single row costs 0.
+        of, reduction, name, dtype: see `Regularizer`.
 
     Example:
 
@@ -345,16 +294,7 @@ class Decorrelation(Regularizer):
     length.
 
     Args:
-        of: `"embeddings"` or `"proxies"`, see `Regularizer`. Defaults to `"embeddings"`.
-        reduction, name, dtype: see `EmbeddingLoss`.
-
-    Call arguments:
-        labels: `[B]`, not used.
-        embeddings: `[B, d]` of any length, or `[B, 1]`, the output of the layer with `of="proxies"`.
-        queries: Integer or `None`. Number of first rows that are regularized. If `None`, all rows.
-
-    Returns:
-        `[B]`, where every row has the cost of all rows.
+        of, reduction, name, dtype: see `Regularizer`.
 
     Example:
 

@@ -243,8 +243,8 @@ class Multilevel(EmbeddingModel):
         freeze_batch_norm: What to freeze in the batch normalization layers of the backbone: `"none"`, `"statistics"`
             (moving mean and variance) or `"all"` (scale and offset as well). Defaults to `"none"`.
         cascade: For each level, the share of the batch's pairs that it learns from, such as `(1.0, 0.5, 0.2)`, or
-            `None`. These are the hardest pairs of the previous level: its farthest positives and its nearest negatives,
-            out of its own. This is Hard-Aware Deeply Cascaded Embedding (Yuan et al., ICCV 2017). It needs a pair-based
+            `None`. These are the hardest pairs of the previous level: its farthest positives and its nearest
+            negatives. This is Hard-Aware Deeply Cascaded Embedding (Yuan et al., ICCV 2017). It needs a pair-based
             loss. If `None`, every level learns from all pairs. Defaults to `None`.
         **kwargs: `preprocessing` of the images, see `EmbeddingModel`, and `name`, `trainable` and `dtype` of
             `keras.Model`.

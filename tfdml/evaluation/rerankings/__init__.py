@@ -2,15 +2,7 @@
 
 from tfdml.evaluation.rerankings.k_reciprocal import KReciprocal
 from tfdml.evaluation.rerankings.random_walk import RandomWalk
-from tfdml.evaluation.rerankings.reranking import DatabaseAugmentation, QueryExpansion, Reranking, Whitening
+from tfdml.evaluation.rerankings.reranking import DatabaseAugmentation, QueryExpansion, Reranking
 from tfdml.evaluation.rerankings.super_global import SuperGlobal
 
-__all__ = [
-    "DatabaseAugmentation",
-    "KReciprocal",
-    "QueryExpansion",
-    "RandomWalk",
-    "Reranking",
-    "SuperGlobal",
-    "Whitening",
-]
+__all__ = ["DatabaseAugmentation", "KReciprocal", "QueryExpansion", "RandomWalk", "Reranking", "SuperGlobal"]

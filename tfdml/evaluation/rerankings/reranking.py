@@ -1,4 +1,4 @@
-"""Rerankings that change embeddings: query expansion, database augmentation and whitening."""
+"""Rerankings that change embeddings: query expansion and database augmentation."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,6 @@ from tfdml.evaluation.queries import RetrievalTask
 from tfdml.evaluation.ranks.ranks import PositiveRanks, positive_ranks
 from tfdml.neighbors.clustering import check_finite
 from tfdml.neighbors.nearest import nearest_others, unit_length
-from tfdml.neighbors.projections import principal_components
 from tfdml.registry import register
 from tfdml.registry.arguments import Count, Embeddings, NotNegative
 from tfdml.registry.fields import Declared
@@ -119,31 +118,3 @@ class QueryExpansion(EmbeddingReranking):
     def sides(self, points, task):
         neighbors = nearest_others(points, task.queries, task.gallery, self.k)
         return mixed(points, task.queries, neighbors, self.alpha), points
-
-
-@register("reranking", "whitening")
-class Whitening(EmbeddingReranking):
-    """Rotates and scales embeddings so that the gallery varies equally in all principal components.
-
-    PCA whitening of Jégou and Chum, Negative Evidences and Co-occurrences in Image Retrieval: The Benefit of PCA and
-    Whitening (ECCV 2012), fitted to the gallery without labels. Queries are mapped in the same way. To fit a whitening
-    to training images and to train it further, use `tfdml.callbacks.InitialEmbedding` instead.
-
-    Args:
-        dims: Integer or `None`. Number of components to keep, those with the largest variance. If `None`, all.
-            Defaults to `None`.
-        shrinkage: Float. This fraction of the mean variance is added to the variance of each component, so that
-            components that hardly vary do not dominate. Defaults to `0.1`.
-    """
-
-    dims: Count | None = None
-    shrinkage: NotNegative = 0.1
-
-    def sides(self, points, task):
-        count = self.dims or points.shape[1]
-        mean, directions, deviations = principal_components(points[task.gallery], count)
-        if not len(deviations):
-            return points, points
-        variances = np.square(deviations)
-        whitened = (points - mean) @ (directions / np.sqrt(variances + self.shrinkage * variances.mean()))
-        return (unit_length(whitened.astype(np.float32)),) * 2
