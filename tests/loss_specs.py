@@ -56,7 +56,10 @@ LOSS_SPECS = {
     ],
     "norm_softmax": ["norm_softmax(classes=7)"],
     "nt_xent": ["nt_xent", "nt_xent(temperature=0.5)"],
-    "potential_field": ["potential_field(classes=7, per_class=2)", "potential_field(classes=7, alpha=1.0, delta=1.0)"],
+    "potential_field": [
+        "potential_field(classes=7, per_class=2, delta=0.5)",
+        "potential_field(classes=7, alpha=1.0, delta=1.0)",
+    ],
     "proxy_anchor": ["proxy_anchor(classes=7)", "proxy_anchor(classes=7, scale=4.0)"],
     "proxy_n_pair": ["proxy_n_pair(classes=7)"],
     "proxy_nca": ["proxy_nca(classes=7)", "proxy_nca(classes=7, scale=4.0, exclude_positive=False)"],
