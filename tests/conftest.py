@@ -79,7 +79,7 @@ def pytest_generate_tests(metafunc):
     from tests.loss_specs import specs_by_fixture
 
     # Sorted, since processes of pytest-xdist have to agree on the order of the tests.
-    fixtures = {"loss_spec", "one_spec_a_loss", "pair_loss_spec", "proxy_loss_spec"}
+    fixtures = {"loss_spec", "one_spec_a_loss", "pair_loss_spec", "proxy_loss_spec", "regularizer_spec"}
     for fixture in sorted(fixtures.intersection(metafunc.fixturenames)):
         metafunc.parametrize(fixture, specs_by_fixture()[fixture])
 

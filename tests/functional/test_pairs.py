@@ -4,7 +4,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tfdml.functional.pairs import batch_ids, class_mask, nan_outside, negative_pairs, positive_pairs
+from tfdml.functional.pairs import batch_ids, class_mask, hardest_pairs, nan_outside, negative_pairs, positive_pairs
 from tfdml.functional.statistics import pair_histograms
 
 some_labels = st.lists(st.sampled_from([0, 1, -7, 2**24, 2**24 + 1, 2**40, -(2**40)]), min_size=1, max_size=9)
@@ -97,3 +97,17 @@ def test_what_is_no_number_stays_none(compiled):
     positives, negatives = count(tf.constant([[0.5, np.nan], [0.5, 0.5]]))
     assert np.any(np.isnan(positives[0])) and not np.any(np.isnan(positives[1]))
     assert not np.any(np.isnan(negatives))
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 5, 6, 99])
+def test_hardest_pairs_are_the_largest_of_the_mask(count):
+    values = np.random.default_rng(0).permutation(9).reshape(3, 3).astype(float)
+    pairs = np.array([[1, 0, 1], [1, 1, 0], [1, 0, 1]], bool)
+    best = sorted(values[pairs])[::-1][:count]
+    np.testing.assert_array_equal(hardest_pairs(values, pairs, np.float32(count)), pairs & np.isin(values, best))
+
+
+def test_pairs_that_are_equally_hard_stay_together():
+    values = np.array([[0.0, 2.0], [2.0, 1.0]])
+    found = hardest_pairs(values, np.ones((2, 2), bool), np.float32(1))
+    np.testing.assert_array_equal(found, [[False, True], [True, False]])

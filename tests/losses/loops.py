@@ -290,6 +290,56 @@ def n_pair(labels, embeddings, margin=0.0, scale=1.0, negatives="all", normalize
     return values
 
 
+def in_ball(x, curvature, clip):
+    """The exponential map at the origin of the Poincaré ball, of a row that is at most as long as `clip`."""
+    length = math.sqrt(dot(x, x))
+    clipped = math.sqrt(curvature) * min(length, clip)
+    return [math.tanh(clipped) / math.sqrt(curvature) * each / (length or 1.0) for each in x]
+
+
+def poincare_distance(x, y, curvature=0.1, clip=2.3):
+    """By Möbius addition, 2 / sqrt(c) artanh(sqrt(c) |-u + v|), as papers on hyperbolic networks print it."""
+    u, v = (in_ball(each, curvature, clip) for each in (x, y))
+    u = [-each for each in u]
+    uv, uu, vv = dot(u, v), dot(u, u), dot(v, v)
+    below = 1 + 2 * curvature * uv + curvature**2 * uu * vv
+    above = [
+        (1 + 2 * curvature * uv + curvature * vv) * a + (1 - curvature * uu) * b for a, b in zip(u, v, strict=True)
+    ]
+    return 2 / math.sqrt(curvature) * math.atanh(math.sqrt(curvature) * math.sqrt(dot(above, above)) / below)
+
+
+def hyperbolic_nt_xent(labels, embeddings, temperature=0.2, **ball):
+    values = []
+    for a, *kinds in anchors(labels, embeddings):
+        near, far = ([math.exp(-poincare_distance(a, x, **ball) / temperature) for x in rows] for rows in kinds)
+        values.append(mean([-math.log(one / (one + sum(far))) for one in near]) if far else 0.0)
+    return values
+
+
+def potential_field(labels, taken, classes, per_class, alpha=4.0, delta=0.2):
+    """The potential of each image among the others and the proxies, point by point."""
+    taken = np.asarray(taken, np.float64)[:, 0]
+    rows, cosines = taken[:, : -classes * per_class], taken[:, -classes * per_class :]
+    values = []
+    for i, row in enumerate(rows):
+        points = [(distance(unit(row), unit(x)), labels[j]) for j, x in enumerate(rows) if j != i]
+        points += [(math.sqrt(2 - 2 * s), number // per_class) for number, s in enumerate(cosines[i])]
+        total = 0.0
+        for d, label in points:
+            if label == labels[i]:
+                total -= max(d, delta) ** -alpha
+            else:
+                inside = alpha / 2 * (1 - (d / delta) ** 2) * delta**-alpha if d < delta else 0.0
+                total += max(d, delta) ** -alpha + inside
+        values.append(total / len(points))
+    return values
+
+
+def unit(x):
+    return np.asarray(x) / math.sqrt(dot(x, x))
+
+
 def nt_xent(labels, embeddings, temperature):
     """Equation (1) of SimCLR for each positive pair, all other rows of the sum being negatives; an anchor's mean."""
     values = []
@@ -364,6 +414,35 @@ def smooth_ap(labels, embeddings, temperature=0.01, include_query=False):
             rest = own[:place] + own[place + 1 :]
             precisions.append(rank(score, rest) / rank(score, rest + others))
         values.append(1 - mean(precisions) if positives else 0.0)
+    return values
+
+
+def recall_at_k(labels, embeddings, ks=(1, 2, 4, 8, 16), temperature=0.01, rank_temperature=1.0, include_query=False):
+    """1 - recall at each k of each query, with ranks that are sums of sigmoids, row by row."""
+    return recalls(
+        labels,
+        [[cosine(x, y) for y in embeddings] for x in np.asarray(embeddings, np.float64)],
+        ks,
+        temperature,
+        rank_temperature,
+        include_query,
+    )
+
+
+def recalls(labels, similarities, ks, temperature, rank_temperature, include_query=False):
+    """The values of `recall_at_k` from similarities. A label of None is in no pair."""
+
+    def step(value):
+        return 0.5 * (1 + math.tanh(value / 2))
+
+    values = []
+    for i, row in enumerate(similarities):
+        there = [j for j, label in enumerate(labels) if label is not None and (j != i or include_query)]
+        own = [j for j in there if j != i and labels[j] == labels[i]]
+        ranks = [1 + sum(step((row[j] - row[p]) / temperature) for j in there if j != p) for p in own]
+        recall = [sum(step((k - rank) / rank_temperature) for rank in ranks) / min(k, len(own) or 1) for k in ks]
+        trivial = labels[i] is None or not own or all(labels[j] == labels[i] for j in there)
+        values.append(0.0 if trivial else 1 - mean(recall))
     return values
 
 

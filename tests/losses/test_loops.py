@@ -38,6 +38,11 @@ OF_PAIRS = [
     ),
     (losses.FastAP, loops.fast_ap, [{"bins": bins} for bins in (1, 4, 10, 33)]),
     (
+        losses.HyperbolicNTXent,
+        loops.hyperbolic_nt_xent,
+        [{}, {"temperature": 1.0}, {"curvature": 1.0}, {"clip": 0.7}, {"curvature": 2.0, "clip": 1.5}],
+    ),
+    (
         losses.LiftedStructure,
         loops.lifted_structure,
         [
@@ -101,6 +106,16 @@ OF_PAIRS = [
         losses.RankedListSimpler,
         loops.ranked_list_simpler,
         [{}, {"margin": 0.0}, {"margin": 2.0}, {"negative_temperature": 1.5}],
+    ),
+    (
+        losses.RecallAtK,
+        loops.recall_at_k,
+        [
+            {},
+            {"temperature": 0.5},
+            {"temperature": 0.2, "rank_temperature": 0.3, "ks": (1, 3)},
+            {"temperature": 0.1, "include_query": True},
+        ],
     ),
     (
         losses.SmoothAP,
@@ -275,6 +290,7 @@ def test_by_hand(loss, labels, taken, expected):
         *(losses.Triplet(margin=10.0, mining=mining) for mining in ("hdc", "angular", "uniform_histogram", "nearest")),
         losses.FastAP(),
         losses.Histogram(),
+        losses.HyperbolicNTXent(),
         *(losses.LiftedStructure(margin=10.0, form=form) for form in ("smooth", "hard")),
         *(losses.MultiSimilarity(epsilon=epsilon) for epsilon in (0.1, 10.0)),
         *(
@@ -282,7 +298,7 @@ def test_by_hand(loss, labels, taken, expected):
             for negatives in ("all", "one_per_class", "first_pair_per_class")
         ),
         losses.NTXent(),
-        *(losses.SmoothAP(include_query=include_query) for include_query in (True, False)),
+        *(make(include_query=include) for make in (losses.RecallAtK, losses.SmoothAP) for include in (True, False)),
         *(
             losses.Triplet(margin=10.0, mining=mining)
             for mining in ("all", "semi_hard", "hard", "batch_hard", "distance_weighted")
@@ -360,10 +376,13 @@ def test_large_exponents_do_not_overflow(make_batch, make_similarities, loss, le
                 (losses.BinomialDeviance, ["alpha", "negative_cost"]),
                 (losses.Circle, ["scale"]),
                 (losses.CosFace, ["scale"]),
+                (losses.HyperbolicNTXent, ["temperature", "curvature", "clip"]),
                 (losses.MultiSimilarity, ["alpha", "beta"]),
                 (losses.NormSoftmax, ["temperature"]),
+                (losses.PotentialField, ["alpha"]),
                 (losses.ProxyAnchor, ["scale"]),
                 (losses.ProxyNCA, ["scale"]),
+                (losses.RecallAtK, ["temperature", "rank_temperature"]),
                 (losses.SoftTriple, ["scale", "center_temperature"]),
                 (losses.SupCon, ["temperature"]),
             )

@@ -1,5 +1,6 @@
 """Embeddings of several depths."""
 
+import itertools
 import math
 import warnings
 
@@ -38,6 +39,72 @@ def test_each_level_is_a_learner_with_the_loss_of_its_own(batch):
     model.compile("sgd", loss=loss)
     expected = sum(np.asarray(loss.call(labels, learners[:, level])) for level in range(3))
     np.testing.assert_allclose(model.loss_values({"label": labels}, learners), expected, rtol=1e-6)
+
+
+def cascaded(labels, learners, shares):
+    """The pairs of each level, sorted one kind at a time: those of the level before, the hardest first."""
+    pairs = list(itertools.permutations(range(len(labels)), 2))
+    kinds = [[pair for pair in pairs if (labels[pair[0]] == labels[pair[1]]) == same] for same in (True, False)]
+    sizes, levels = [len(kind) for kind in kinds], []
+    for level, share in enumerate(shares):
+        if level:
+            rows = np.asarray(learners[:, level - 1], np.float64)
+            for number, sign in enumerate((-1, 1)):
+                hardest = sorted(
+                    kinds[number], key=lambda pair, sign=sign: sign * math.dist(rows[pair[0]], rows[pair[1]])
+                )
+                kinds[number] = hardest[: math.ceil(share * sizes[number])]
+        levels.append([set(kind) for kind in kinds])
+    return levels
+
+
+# Both orders of a pair are as hard, so that the number of pairs is even.
+@pytest.mark.parametrize("shares", [(1.0, 0.5, 0.25), (1.0, 1.0, 0.125), (1.0, 0.25, 0.25)])
+def test_a_cascade_learns_from_the_hardest_pairs_of_the_level_before(batch, shares):
+    images, labels = batch
+    model = make_model(cascade=shares)
+    learners = model.learner_embeddings(images)
+    model.compile("sgd", loss="contrastive(margin=1.0)")
+    expected = np.zeros(16)
+    for level, (near, far) in enumerate(cascaded(labels, learners, shares)):
+        rows = np.asarray(learners[:, level], np.float64)
+        for i, j in near:
+            expected[i] += math.dist(rows[i], rows[j]) ** 2
+        for i, j in far:
+            expected[i] += max(0.0, 1.0 - math.dist(rows[i], rows[j]))
+    values = model.loss_values({"label": labels}, learners, training=True)
+    np.testing.assert_allclose(values, expected, rtol=1e-4, atol=1e-5)
+    plain = make_model()
+    plain.compile("sgd", loss="contrastive(margin=1.0)")
+    assert np.sum(values) < np.sum(plain.loss_values({"label": labels}, learners, training=True)) - 0.1
+    whole = make_model(cascade=(1.0, 1.0, 1.0))
+    whole.compile("sgd", loss="contrastive(margin=1.0)")
+    np.testing.assert_allclose(*(each.loss_values({"label": labels}, learners) for each in (whole, plain)), rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_cascade_trains_saves_and_loads(batch, tmp_path):
+    model = make_model(cascade=(1.0, 0.5, 0.2))
+    model.compile(keras.optimizers.Adam(0.01), loss="contrastive")
+    history = model.fit(*batch, batch_size=16, epochs=4, verbose=0).history["loss"]
+    assert history[-1] < history[0]
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert loaded.cascade == (1.0, 0.5, 0.2)
+    value = model.evaluate(*batch, batch_size=16, verbose=0)[0]
+    assert loaded.evaluate(*batch, batch_size=16, verbose=0)[0] == pytest.approx(value, rel=1e-5)
+
+
+def test_a_cascade_that_cannot_be_is_named(batch):
+    for shares in ((1.0, 0.5), (1.0, 0.2, 0.5)):
+        with pytest.raises(ValueError, match="one share for each of 3 endpoints, and no share may be larger"):
+            make_model(cascade=shares)
+    images, labels = batch
+    for arguments in ({"loss": "proxy_nca(classes=4)"}, {"loss": "contrastive", "memory": "xbm(size=16)"}):
+        model = make_model(cascade=(1.0, 0.5, 0.2), freeze_batch_norm="all")
+        model.compile("sgd", **arguments, run_eagerly=True)
+        with pytest.raises(ValueError, match="Expected a pair-based loss without variables, .* and no memory"):
+            model.fit(images, labels, batch_size=16, verbose=0)
 
 
 @pytest.mark.slow

@@ -77,6 +77,20 @@ CASES = {
     "not_normalized": ("lifted_structure(margin=1.0)", GENTLE, "single(normalize=False)"),
     "pieces": ("multi_similarity", GENTLE, "single", "xbm(size=40, start=1)", 4),
     "shards_in_pieces": ("norm_softmax(classes=9, sharded=True)", PLAIN, "single", None, 4),
+    # A loss that draws random numbers, one on pairs and proxies, and regularizers of proxies and of the batch.
+    "mixtures_in_pieces": (
+        "recall_at_k(mixtures=2, temperature=0.2) + potential_field(classes=8, per_class=2, delta=0.5)"
+        " + 0.1*regular_face + 0.01*anti_collapse",
+        GENTLE,
+        "single",
+        None,
+        4,
+    ),
+    "cascade": (
+        "contrastive",
+        GENTLE,
+        "multilevel(endpoints=('stage1', 'stage2'), reduced=4, hidden=8, cascade=(1.0, 0.5))",
+    ),
     "fixed_proxies": ("contextual_manifold(classes=8, proxies='images')", GENTLE, "single"),
     "blocks": ("triplet(mining='all')", GENTLE, "single", None, 1, "kept"),
     "recomputed_blocks": ("triplet(mining='all')", GENTLE, "single", None, 1, "recomputed"),

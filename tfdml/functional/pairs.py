@@ -142,6 +142,14 @@ def batch_ids(labels: Tensor) -> Tensor:
     return ops.argmax(same, axis=1)
 
 
+def places_in_class(labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the number of earlier rows of each row's class, `[B]`, and the number of all rows of its class, `[B]`."""
+    same = labels[:, None] == labels[None, :]
+    rows = ops.arange(ops.shape(labels)[0])
+    before = ops.logical_and(same, rows[None, :] < rows[:, None])
+    return ops.sum(ops.cast(before, "int32"), axis=1), ops.sum(ops.cast(same, "int32"), axis=1)
+
+
 def class_mask(labels: Tensor, classes: int) -> Tensor:
     """Returns the mask `[B, C]` of each row's own class. It is all False if a label is not from 0 to C - 1."""
     return ops.cast(labels, "int32")[:, None] == ops.arange(classes, dtype="int32")[None, :]
@@ -258,6 +266,21 @@ def over_positives(positives: Tensor, add: Callable[[Tensor, Any], Any], start: 
         return add(ops.cast(ops.logical_and(mask, place == number + 1), dtype), sums)
 
     return ops.fori_loop(0, ops.max(place), step, start)
+
+
+def hardest_pairs(values: Tensor, pairs: Tensor, count: Tensor) -> Tensor:
+    """Returns the mask `[B, B]` of the pairs with the `count` largest values. Pairs with equal values stay together.
+
+    Args:
+        values: `[B, B]`.
+        pairs: mask `[B, B]` of the pairs that are compared. If there are fewer than `count`, the result has all.
+        count: how many, a scalar. If 0, the result has none.
+    """
+    values = ops.where(pairs, values, -math.inf)
+    ascending = ops.sort(ops.reshape(values, (-1,)))
+    size = ops.cast(ops.shape(ascending)[0], "int32")
+    least = ops.take(ascending, ops.clip(size - ops.cast(count, "int32"), 0, size - 1))
+    return ops.logical_and(ops.logical_and(pairs, values >= least), count > 0)
 
 
 def log_one_plus_sum_exp(mask: Tensor, exponents: Tensor) -> Tensor:

@@ -141,3 +141,10 @@ def ranking_loss_and_slopes(
     values, slopes = over_positives(positives, add, (ops.zeros_like(scores[:, 0]), ops.zeros_like(scores)))
     count = ops.maximum(ops.sum(near, axis=1), 1.0)
     return values / count, slopes / count[:, None]
+
+
+def with_slopes(scores: Tensor, values: Tensor, slopes: Tensor) -> Tensor:
+    """Returns the values `[B]` with the gradient `slopes` by scores, both `[B, N]`."""
+    # The added term is 0 and has the slopes as its gradient.
+    change = scores - ops.stop_gradient(scores)
+    return ops.stop_gradient(values) + ops.sum(ops.stop_gradient(slopes) * change, axis=1)

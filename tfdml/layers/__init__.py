@@ -7,6 +7,7 @@ from tfdml.layers.pooling import CeilAveragePooling, CeilMaxPooling, PooledFeatu
 from tfdml.layers.proxies import (
     ClassMargins,
     ManifoldProxies,
+    MixingShares,
     Proxies,
     ProxiesWithLengths,
     SampledProxies,
@@ -26,6 +27,7 @@ __all__ = [
     "LocalResponseNorm",
     "LossLayer",
     "ManifoldProxies",
+    "MixingShares",
     "MultilevelEmbedding",
     "PooledFeatures",
     "Pooling",

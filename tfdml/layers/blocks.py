@@ -8,6 +8,7 @@ from typing import NamedTuple
 import keras
 
 from tfdml.functional.checks import is_floating
+from tfdml.layers.loss_layer import LossLayer
 from tfdml.layers.norms import batch_norms, moves_statistics
 from tfdml.registry.fields import declared
 from tfdml.runtime.keras_internals import calls_of, inner_layers, layers_of
@@ -235,6 +236,9 @@ def check_repeatable(model, what, instead):
             f"{instead}."
         )
     for layer in layers_of(model):
+        if isinstance(layer, LossLayer):
+            # It computes the input of the loss, once for the whole batch.
+            continue
         draws = any(isinstance(value, keras.random.SeedGenerator) for value in vars(layer).values())
         if draws or layer.activity_regularizer is not None:
             does = "draws random numbers" if draws else "has an activity regularizer"

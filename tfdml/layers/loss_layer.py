@@ -83,6 +83,10 @@ class LossLayer(Layer):
         _set_mark(computed, True)
         return computed
 
+    def learned_proxies(self) -> list[tuple[Tensor, int]]:
+        """Returns the learned proxies `[classes * per_class, d]` of the layer, and `per_class`, in a list."""
+        return []
+
     def assign_image_proxies(self, proxies: Tensor) -> None:
         """Assigns proxies `[classes, d]` that are features of images."""
 
@@ -121,6 +125,41 @@ def layer_of(loss):
 
 
 PART = instance(LossLayer | None, "a LossLayer or None", each="layers of losses or None")
+
+
+@keras.saving.register_keras_serializable(package="tfdml")
+class ProxyCost(LossLayer):
+    """Computes what a regularizer costs for the proxies of the other losses of a `WeightedSum`, `[B, 1]`.
+
+    Args:
+        regularizer: one of `tfdml.losses` with a method `cost(proxies, per_class)`, or its configuration.
+    """
+
+    def __init__(self, regularizer: Any, **kwargs: Unpack[LayerArguments]):
+        super().__init__(**kwargs)
+        is_config = isinstance(regularizer, dict)
+        self.regularizer = keras.saving.deserialize_keras_object(regularizer) if is_config else regularizer
+
+    def cost(self, embeddings: Tensor, proxies: Sequence[tuple[Tensor, int]]) -> Tensor:
+        """Returns the mean cost of the proxies of each loss, summed over losses, for each row of embeddings."""
+        if not proxies:
+            raise ValueError(
+                f"{type(self.regularizer).__name__} regularizes the learned proxies of the other losses of a sum, and "
+                "there are none. Add a loss that learns proxies, such as --loss='proxy_anchor + 0.1*regular_face'."
+            )
+        zeros = 0.0 * ops.stop_gradient(embeddings[:, :1])
+        costs = [self.regularizer.cost(ops.cast(rows, zeros.dtype), per_class) for rows, per_class in proxies]
+        return zeros + sum(ops.mean(each) for each in costs)
+
+    def call(self, embeddings, labels=None):
+        del labels
+        return self.cost(at_least_float32(embeddings), [])
+
+    def compute_output_shape(self, embeddings_shape, labels_shape=None):
+        return (embeddings_shape[0], 1)
+
+    def get_config(self):
+        return {**super().get_config(), "regularizer": keras.saving.serialize_keras_object(self.regularizer)}
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
@@ -171,7 +210,12 @@ class LossInputs(LossLayer):
     def call(self, embeddings, labels=None):
         embeddings = at_least_float32(embeddings)
         inputs = [embeddings] if labels is None else [embeddings, labels]
-        taken = [embeddings if part is None else part(*inputs) for part in self.parts]
+        taken = []
+        for part in self.parts:
+            if isinstance(part, ProxyCost):
+                taken.append(part.cost(embeddings, self.learned_proxies()))
+            else:
+                taken.append(embeddings if part is None else part(*inputs))
         flat = [ops.reshape(each, (-1, math.prod(each.shape[1:]))) for each in taken]
         return ops.concatenate(flat, axis=1)[:, None, :]
 
@@ -191,6 +235,9 @@ class LossInputs(LossLayer):
             values.append(ops.reshape(taken[:, 0, begin:end], (-1, *shape)))
             begin = end
         return values
+
+    def learned_proxies(self):
+        return [each for part in self.parts if part is not None for each in part.learned_proxies()]
 
     def assign_image_proxies(self, proxies):
         """Assigns the proxies of each part that has any; see `Proxies`."""

@@ -113,6 +113,9 @@ class Proxies(LossLayer):
         shape = (embeddings_shape[0], self.classes, self.per_class)
         return shape[:2] if self.per_class == 1 else shape
 
+    def learned_proxies(self):
+        return [(self.proxies, self.per_class)] if self.trainable else []
+
     def assign_image_proxies(self, proxies):
         """Assigns proxies `[classes, d]` that are features of images. Learned proxies remain unchanged."""
         if not self.trainable:
@@ -377,6 +380,14 @@ class ShardedProxies(Proxies):
         is_class = ops.logical_and(labels >= 0, labels < self.classes)[:, None, None]
         return ops.where(is_class, taken, float("nan"))
 
+    def learned_proxies(self):
+        if isinstance(self.proxies, ShardedVariable):
+            raise ValueError(
+                "A regularizer of proxies needs all proxies, and on several devices each device holds only some of "
+                "them. Remove sharded=True, or the regularizer."
+            )
+        return super().learned_proxies()
+
     def compute_output_shape(self, embeddings_shape, labels_shape=None):
         shards = shards_in_step()
         if shards == 1:
@@ -553,3 +564,45 @@ class ClassMargins(LossLayer):
 
     def compute_output_shape(self, embeddings_shape, labels_shape=None):
         return (embeddings_shape[0], 1, embeddings_shape[1] + 1)
+
+
+@keras.saving.register_keras_serializable(package="tfdml")
+class MixingShares(LossLayer):
+    """Appends random numbers from 0 to 1 to embeddings, with which `tfdml.losses.RecallAtK` mixes similarities.
+
+    `RecallAtK(mixtures=2).make_layer()` creates this layer. A variable of the layer counts the draws.
+
+    Args:
+        count: Integer. How many numbers each row receives.
+        seed: Integer or `None`. Seed of the numbers. If `None`, Keras' global seed. Defaults to `None`.
+        activity_regularizer, trainable, dtype, autocast, name: see `LossLayer`.
+
+    Call arguments:
+        embeddings: `[B, d]`.
+        labels: Not used.
+
+    Returns:
+        `[B, 1, d + count]`. The axis of size 1 distinguishes the output from plain embeddings.
+
+    Example:
+
+    ```python
+    tfdml.layers.MixingShares(2)(np.ones((4, 8), "float32")).shape  # (4, 1, 10)
+    ```
+    """
+
+    count: Count
+    seed: Seed | None = None
+
+    def build(self, embeddings_shape, labels_shape=None):
+        self.draws = keras.random.SeedGenerator(self.seed)
+
+    def call(self, embeddings, labels=None):
+        del labels
+        embeddings = at_least_float32(embeddings)
+        shape = (ops.shape(embeddings)[0], self.count)
+        shares = keras.random.uniform(shape, dtype=embeddings.dtype, seed=self.draws)
+        return ops.concatenate([embeddings, shares], axis=1)[:, None]
+
+    def compute_output_shape(self, embeddings_shape, labels_shape=None):
+        return (embeddings_shape[0], 1, embeddings_shape[1] + self.count)

@@ -13,6 +13,7 @@ from tfdml.losses.cos_face import CosFace, NormSoftmax
 from tfdml.losses.fast_ap import FastAP
 from tfdml.losses.generalized_cross_entropy import GeneralizedCrossEntropy
 from tfdml.losses.histogram import Histogram
+from tfdml.losses.hyperbolic import HyperbolicNTXent
 from tfdml.losses.image_text import ImageText, ScaleAndBias
 from tfdml.losses.lifted_structure import LiftedStructure
 from tfdml.losses.manifold import ContextualManifold, IntrinsicManifold, ManifoldNPair
@@ -20,10 +21,23 @@ from tfdml.losses.margin import Margin
 from tfdml.losses.multi_similarity import MultiSimilarity
 from tfdml.losses.n_pair import NPair, NTXent
 from tfdml.losses.nca import NCA
+from tfdml.losses.potential_field import PotentialField
 from tfdml.losses.proxy_anchor import ProxyAnchor
 from tfdml.losses.proxy_base import ProxyLoss
 from tfdml.losses.proxy_nca import ProxyNCA, ProxyNPair
 from tfdml.losses.ranked_list import RankedList, RankedListSimpler
+from tfdml.losses.recall_at_k import RecallAtK
+from tfdml.losses.regularizers import (
+    AntiCollapse,
+    CenterInvariance,
+    Decorrelation,
+    LpNorm,
+    RegularFace,
+    Regularizer,
+    SparseCenters,
+    Uniformity,
+    ZeroMean,
+)
 from tfdml.losses.simsiam import SimSiam
 from tfdml.losses.smooth_ap import PNP, SmoothAP
 from tfdml.losses.soft_triple import SoftTriple
@@ -36,15 +50,18 @@ from tfdml.losses.vicreg import VICReg
 
 __all__ = [
     "Angular",
+    "AntiCollapse",
     "ArcFace",
     "BarlowTwins",
     "BinomialDeviance",
     "ByLevel",
+    "CenterInvariance",
     "Circle",
     "ContextualManifold",
     "Contrastive",
     "CosFace",
     "DistanceLoss",
+    "Decorrelation",
     "Divergence",
     "EmbeddingLoss",
     "FastAP",
@@ -52,9 +69,11 @@ __all__ = [
     "Histogram",
     "ImageText",
     "IntraPairVariance",
+    "HyperbolicNTXent",
     "IntrinsicManifold",
     "LargeMarginSoftmax",
     "LiftedStructure",
+    "LpNorm",
     "ManifoldNPair",
     "Margin",
     "MultiSimilarity",
@@ -66,6 +85,7 @@ __all__ = [
     "P2SGrad",
     "PNP",
     "PairLoss",
+    "PotentialField",
     "ProxyAnchor",
     "ProxyLoss",
     "ProxyNCA",
@@ -73,17 +93,23 @@ __all__ = [
     "RankedList",
     "RankedListSimpler",
     "ScaleAndBias",
+    "RecallAtK",
+    "RegularFace",
+    "Regularizer",
     "SimSiam",
     "SmoothAP",
     "SoftTriple",
     "SphereFace",
+    "SparseCenters",
     "SubCenterArcFace",
     "SupCon",
     "ThresholdConsistentMargin",
     "Triplet",
     "TupletMargin",
+    "Uniformity",
     "VICReg",
     "WeightedSum",
+    "ZeroMean",
     "addons",
     "distances",
     "miners",

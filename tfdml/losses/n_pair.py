@@ -6,7 +6,7 @@ from keras import ops
 
 from tfdml.functional.checks import check_class_numbers, check_pairs_input
 from tfdml.functional.distances import dot_products, unit_length
-from tfdml.functional.pairs import log_sum_exp
+from tfdml.functional.pairs import log_sum_exp, places_in_class
 from tfdml.losses.base import PairLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative, Positive
@@ -150,10 +150,7 @@ def _first_pairs(labels):
 
 def _at_the_next_place(labels):
     """Returns the mask `[B, B]` of rows at the place in their class that follows the anchor's place in its class."""
-    same = labels[:, None] == labels[None, :]
-    rows = ops.arange(ops.shape(labels)[0])
-    before = ops.logical_and(same, rows[None, :] < rows[:, None])
-    place, size = ops.sum(ops.cast(before, "int32"), axis=1), ops.sum(ops.cast(same, "int32"), axis=1)
+    place, size = places_in_class(labels)
     following = ops.where(place + 1 < size, place + 1, 0)
     return following[:, None] == place[None, :]
 

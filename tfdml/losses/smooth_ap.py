@@ -8,7 +8,7 @@ from keras import ops
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import cosines
 from tfdml.functional.pairs import other_rows
-from tfdml.functional.statistics import ranking_loss_and_slopes
+from tfdml.functional.statistics import ranking_loss_and_slopes, with_slopes
 from tfdml.losses.base import PairLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import Positive
@@ -34,10 +34,8 @@ class SmoothRanking(PairLoss):
         found = ops.logical_or(others, itself) if self.include_query else others
         found = ops.logical_and(found, ops.any(others, axis=1, keepdims=True))
         scores = similarity / self.temperature
-        values, slopes = ranking_loss_and_slopes(ops.stop_gradient(scores), found, negatives, self.cost)
-        # The added term is 0 and has the slopes as its gradient.
-        change = ops.sum(ops.stop_gradient(slopes) * (scores - ops.stop_gradient(scores)), axis=1)
-        return self.of_anchors(ops.stop_gradient(values) + change, ops.any(found, axis=1))
+        ranked = ranking_loss_and_slopes(ops.stop_gradient(scores), found, negatives, self.cost)
+        return self.of_anchors(with_slopes(scores, *ranked), ops.any(found, axis=1))
 
 
 @register("loss", "smooth_ap")

@@ -4,17 +4,27 @@ from collections.abc import Sequence
 from typing import Annotated, Unpack
 
 import keras
+from keras import ops
 
 from pipelines.preprocessing import declared_by
 from tfdml.functional.checks import at_least_float32
-from tfdml.functional.distances import unit_length
+from tfdml.functional.distances import distances, unit_length
+from tfdml.functional.pairs import UNKNOWN, hardest_pairs, negative_pairs, positive_pairs
 from tfdml.heads import Linear
 from tfdml.layers.embedding import EmbeddingHead, MultilevelEmbedding, at_unit_length, pooled_places
 from tfdml.methods.embedding_model import EmbeddingModel
 from tfdml.methods.ensembles import Ensemble
-from tfdml.methods.step.parts import AnyBackbone, BackboneModel, InitialMask, MethodArguments, MethodHead, endpoints_of
+from tfdml.methods.step.parts import (
+    AnyBackbone,
+    BackboneModel,
+    InitialMask,
+    MethodArguments,
+    MethodHead,
+    anchor_values,
+    endpoints_of,
+)
 from tfdml.registry import register
-from tfdml.registry.arguments import Count, FrozenBatchNorm, NotNegative, Tensor, Text, several, text
+from tfdml.registry.arguments import Count, FrozenBatchNorm, NotNegative, Tensor, Text, number, several, text
 
 
 @register("method", "single")
@@ -231,6 +241,10 @@ class Multilevel(EmbeddingModel):
             `tfdml.heads.Linear()`, which averages over positions.
         freeze_batch_norm: What to freeze in the batch normalization layers of the backbone: `"none"`, `"statistics"`
             (moving mean and variance) or `"all"` (scale and offset as well). Defaults to `"none"`.
+        cascade: For each level, the share of the batch's pairs that it learns from, such as `(1.0, 0.5, 0.2)`, or
+            `None`. These are the hardest pairs of the previous level: its farthest positives and its nearest
+            negatives. This is Hard-Aware Deeply Cascaded Embedding (Yuan et al., ICCV 2017). It needs a pair-based
+            loss. If `None`, every level learns from all pairs. Defaults to `None`.
         **kwargs: `preprocessing` of the images, see `EmbeddingModel`, and `name`, `trainable` and `dtype` of
             `keras.Model`.
 
@@ -259,6 +273,7 @@ class Multilevel(EmbeddingModel):
         auxiliary: Annotated[Sequence[str], several(text(), at_least=0)] | None = None,
         head: MethodHead = Linear(),
         freeze_batch_norm: FrozenBatchNorm = "none",
+        cascade: Annotated[Sequence[float], several(number(above=0, at_most=1))] | None = None,
         **kwargs: Unpack[MethodArguments],
     ):
         known = endpoints_of(backbone, self)
@@ -278,6 +293,12 @@ class Multilevel(EmbeddingModel):
             levels = zip(self.endpoints, self.levels.outputs, strict=True)
             auxiliary = [name for name, features in levels if features is not output]
         self.auxiliary = tuple(auxiliary)
+        if cascade is not None and (len(cascade) != len(self.endpoints) or list(cascade) != sorted(cascade)[::-1]):
+            raise ValueError(
+                f"cascade must have one share for each of {len(self.endpoints)} endpoints, and no share may be larger "
+                f"than the one before it. Received: cascade={cascade}."
+            )
+        self.cascade = cascade
         self._branch_options = {"reduced": reduced, "hidden": hidden}
         self.head = MultilevelEmbedding(
             embedding_size,
@@ -301,9 +322,43 @@ class Multilevel(EmbeddingModel):
         levels = keras.tree.flatten(self.levels(images, training=training))
         return self.head(levels, training=training)
 
+    def loss_values(self, batch, learners, training=False) -> Tensor:
+        if self.cascade is None:
+            return super().loss_values(batch, learners, training)
+        if self.loss_layers.learners or self.past_batches:
+            raise ValueError(
+                "multilevel(cascade=...) chooses pairs of the batch. Expected a pair-based loss without variables, "
+                f"such as 'contrastive', and no memory. Received: loss={type(self.loss).__name__}, "
+                f"memory={self.past_batches and self.past_batches.spec}."
+            )
+        return sum(
+            anchor_values(self.loss, labels, learners[:, k])
+            for k, labels in enumerate(cascaded_pairs(batch["label"], ops.stop_gradient(learners), self.cascade))
+        )
+
     def get_config(self):
         own = {"embedding_size": self.embedding_size, "endpoints": self.endpoints, "auxiliary": self.auxiliary}
-        return {**super().get_config(), **own, **self._branch_options}
+        return {**super().get_config(), **own, "cascade": self.cascade, **self._branch_options}
+
+
+def cascaded_pairs(labels, learners, shares):
+    """Returns the relevance `[B, B]` of pairs for each of the learners `[B, K, d]`, in which easy pairs are unknown.
+
+    Learner k learns from the fraction `shares[k]` of the positive pairs and of the negative pairs. These are the
+    hardest pairs of learner k - 1 among the pairs that it learns from.
+    """
+    kinds = [positive_pairs(labels), negative_pairs(labels)]
+    counts, found = [ops.sum(ops.cast(pairs, "float32")) for pairs in kinds], []
+    for k, share in enumerate(shares):
+        if k:
+            distance = distances(learners[:, k - 1])
+            # Rounding must not divide the two orders of a pair.
+            distance = ops.maximum(distance, ops.transpose(distance))
+            hardness = zip(kinds, (distance, -distance), counts, strict=True)
+            kinds = [hardest_pairs(values, pairs, ops.ceil(share * count)) for pairs, values, count in hardness]
+        near, far = kinds
+        found.append(ops.where(near, 1.0, ops.where(far, 0.0, UNKNOWN)))
+    return found
 
 
 @register("method", "features")

@@ -139,6 +139,18 @@ def test_decisive_rows_have_three_settings_and_the_steps_of_their_controls():
         assert first in apart or lengths[first] == lengths[second], (first, second)
 
 
+@pytest.mark.parametrize("name", ["recent_losses", "recent_losses_emoji"])
+def test_recent_losses_are_compared_at_the_same_cost(name):
+    study = STUDIES[name]
+    cost = ("sampler", "pieces", "steps", "eval_every", "image_size", "embedding_size")
+    for first, second in study.differences:
+        if (first, second) == ("Recall@k", "Recall@k, large batches"):
+            continue
+        one, other = (flags.resolve(study.flags(each)) for each in (first, second))
+        assert [one.get(each) for each in cost] == [other.get(each) for each in cost], (first, second)
+    assert {len(tried) for tried in study.settings.values()} == {3} and not study.searching
+
+
 def test_long_names_of_runs_differ():
     long = [[f"--lr_multipliers={'embedding=10,' * 30}loss={number}"] for number in (1, 2)]
     first, second = (runs.run_name(["--flagfile=configs/emoji.flags", *each]) for each in long)
