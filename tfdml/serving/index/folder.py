@@ -59,15 +59,19 @@ def numbered(name, upgrades):
 _LIMIT = threading.Lock()
 
 
-def read_faiss(path):
-    """Returns the index in a file. Raises a ValueError if it is damaged, or declares vectors larger than the file."""
+def read_faiss(path, mapped=False):
+    """Returns the index in a file. Raises a ValueError if it is damaged, or declares vectors larger than the file.
+
+    If `mapped`, vectors stay in the file, from which searches read them, and no more can be added.
+    """
     faiss = load_faiss()
     with _LIMIT:
         before = faiss.get_deserialization_vector_byte_limit()
         faiss.set_deserialization_vector_byte_limit(max(path.stat().st_size, 2**20))
         try:
             # Skip the precomputed table of a compressed index. It is not in the file and may be larger than the limit.
-            return faiss.read_index(str(path), faiss.IO_FLAG_SKIP_PRECOMPUTE_TABLE)
+            flags = faiss.IO_FLAG_SKIP_PRECOMPUTE_TABLE | (faiss.IO_FLAG_MMAP_IFC if mapped else 0)
+            return faiss.read_index(str(path), flags)
         except RuntimeError as error:
             raise ValueError(f"{path} is not a readable faiss index: {str(error)[-200:]}") from None
         finally:
@@ -172,15 +176,20 @@ class IndexFolder:
                 "so the embeddings cannot be compared."
             )
 
-    def read_index(self, manifest):
-        """Returns the faiss index."""
+    def read_index(self, manifest, mapped=False):
+        """Returns the faiss index. If `mapped`, stored vectors for rescoring stay in the file; see `read_faiss`."""
         faiss = load_faiss()
         path = checked_file(self.path, f"index-{manifest['generation']}.faiss", manifest["index"])
-        index = read_faiss(path)
+        is_rescored = getattr(index_of_kind(manifest["spec"]), "rescore", 0) > 0
+        index = read_faiss(path, mapped and is_rescored)
+        if is_rescored != isinstance(index, faiss.IndexRefine):
+            has = "has no stored vectors to rescore with" if is_rescored else "has stored vectors"
+            raise ValueError(f"{path} {has}, but its manifest has kind={manifest['spec']}. Create the index again.")
         metric = faiss.METRIC_L2 if manifest["metric"] == "euclidean" else faiss.METRIC_INNER_PRODUCT
-        if isinstance(index, faiss.IndexIVFPQ) and metric == faiss.METRIC_L2:
+        lists = faiss.downcast_index(index.base_index) if is_rescored else index
+        if isinstance(lists, faiss.IndexIVFPQ) and metric == faiss.METRIC_L2:
             # The table makes searches faster. faiss does not use it for inner products.
-            index.precompute_table()
+            lists.precompute_table()
         if (index.d, index.ntotal, index.metric_type) != (manifest["dimension"], manifest["count"], metric):
             raise ValueError(
                 f"{path} has {index.ntotal} vectors with {index.d} dimensions, which does not match the manifest."
@@ -288,7 +297,8 @@ def index_of_kind(kind):
     index = registry.create("index", kind)
     if not index.is_approximate:
         raise ValueError(
-            f"kind={kind} does not make an index. Expected flat, ivf, hnsw or pq. For exact search, use flat."
+            f"kind={kind} does not make an index. Expected flat, ivf, hnsw, pq, int8 or binary. For "
+            "exact search, use flat."
         )
     return index
 
