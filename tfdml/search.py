@@ -2,6 +2,7 @@
 
 python -m tfdml.search --index=index --picture=found.png query.jpg other.jpg
 python -m tfdml.search --index=index --where="label in ('mug', 'cup') and price < 20" query.jpg
+python -m tfdml.search --index=index --box=40,20,260,180 shelf.jpg
 python -m tfdml.search --index=index --duplicates --threshold=0.98
 python -m tfdml.search --index=index --label=new_photos --validation=photos_with_labels --precision=0.95
 """
@@ -34,9 +35,18 @@ flags.DEFINE_string(
     "Minimum similarity of neighbors, labels and duplicates, or none for no minimum. If not set, the threshold that "
     "tfdml.threshold has fitted for the model is used, if there is one. The default of --duplicates is 0.95.",
 )
+flags.DEFINE_list(
+    "box",
+    [],
+    "Left, top, right and bottom of the part of each query image to search for, such as 40,20,260,180 in pixels or "
+    "0.1,0,0.5,1 as fractions of its width and height. If not set, the whole image.",
+)
 flags.DEFINE_bool("adaptive", False, "Cut each list of neighbors at the largest drop in similarity.")
 flags.DEFINE_string(
-    "label", "", "Folder of images to label by their nearest neighbors. Images below the threshold are labeled unknown."
+    "label",
+    "",
+    "Images to label by their nearest neighbors: a folder, or a table with a column path and, for objects in photos, "
+    "the columns x1,y1,x2,y2 of their boxes. Images below the threshold are labeled unknown.",
 )
 flags.DEFINE_string(
     "validation",
@@ -61,7 +71,7 @@ def main(queries):
             "--threshold and --validation cannot both be set, because --validation determines a threshold."
         )
     if not queries:
-        command.refuse_unused(["picture", "where", "adaptive"], "--duplicates and --label only print a list")
+        command.refuse_unused(["picture", "where", "adaptive", "box"], "--duplicates and --label only print a list")
     if not values.duplicates:
         command.refuse_unused(["groups"], "--duplicates is not set")
     command.check_file("picture")
@@ -74,12 +84,22 @@ def main(queries):
     searcher = searcher_of(values.index, values.model or None)
     if queries:
         about = {"k": values.k, "where": values.where, "adaptive": values.adaptive, "picture": values.picture}
+        about["box"] = _box(values.box) if values.box else None
         print_neighbors(searcher, queries, values.threshold, values.format, **about)
     elif values.duplicates:
         print_duplicates(searcher, values.threshold, values.format, values.groups)
     else:
         about = {"validation": values.validation, "precision": values.precision}
         print_labels(searcher, values.label, values.threshold, values.format, k=values.k, **about)
+
+
+def _box(numbers):
+    """Returns the box of --box. Raises a ValueError if it is not one."""
+    from pipelines.boxes import COLUMNS, box_of_row
+
+    if len(numbers) != len(COLUMNS):
+        raise ValueError(f"--box must have four numbers, {','.join(COLUMNS)}. Received: {','.join(numbers)}.")
+    return box_of_row(dict(zip(COLUMNS, numbers, strict=True)), "--box")
 
 
 def _check_picture(path):
@@ -91,20 +111,22 @@ def _check_picture(path):
         raise ValueError(f"--picture={path} must end like an image file, for example found.png.")
 
 
-def print_neighbors(searcher, queries, setting, form, *, k, where="", adaptive=False, picture=""):
+def print_neighbors(searcher, queries, setting, form, *, k, where="", adaptive=False, picture="", box=None):
     """Prints the neighbors of images and, if `picture` is a path, draws them.
 
     If --threshold is set to `setting`, less similar neighbors are left out. A fitted threshold only marks them. `form`
-    is `table` or `json`.
+    is `table` or `json`. If `box` is not `None`, it is the part of each image to search for.
     """
+    from pipelines.boxes import with_box
     from tfdml.serving.index.contact_sheet import draw
     from tfdml.serving.index.searcher import adaptive_search
 
     threshold = _threshold(searcher, setting, form)
-    if adaptive:
-        nearest = adaptive_search(searcher, queries, k, where or None)
-    else:
-        nearest = searcher.search(queries, k, where or None)
+    boxes = None if box is None else [box] * len(queries)
+    find = (lambda *given: adaptive_search(searcher, *given)) if adaptive else searcher.search
+    nearest = find(queries, k, where or None, boxes)
+    if box is not None:
+        queries = [with_box(query, box) for query in queries]
     marked = threshold.fitted is not None
     shown = [[each for each in some if marked or threshold.accepts(each.similarity)] for some in nearest]
     if picture:
@@ -142,7 +164,8 @@ def _threshold(searcher, setting, form):
 
 def _in_json(neighbor, threshold):
     accepted = {} if threshold.fitted is None else {"accepted": threshold.accepts(neighbor.similarity)}
-    return {**asdict(neighbor), **accepted}
+    box = {} if neighbor.box is None else {"file": neighbor.file, "box": neighbor.box}
+    return {**asdict(neighbor), **box, **accepted}
 
 
 def _row(neighbor, threshold):

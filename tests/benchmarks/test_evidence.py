@@ -3,6 +3,8 @@
 import dataclasses
 import functools
 import json
+import re
+import shlex
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -26,7 +28,7 @@ from benchmarks.pages.template import filled, matching, with_units
 from tests.commands import ROOT
 
 BY_HAND = {"edms_first_trials.md", "ensembles.md", "first_embedding.md", "first_runs.md", "readings.md", "searches.md"}
-BY_HAND |= {"labels.md", "stores.md"}
+BY_HAND |= {"labels.md", "small_vectors.md", "stores.md"}
 
 
 class Study:
@@ -328,3 +330,27 @@ def test_records_answer_what_the_text_says(printed):
     times = {(row[0], row[1]): float(row[4]) for row in hnsw}
     ratios = [times[size, "PostgreSQL"] / times[size, "folder"] for size in ("100,000", "1,000,000")]
     assert all(5 <= ratio <= 16 for ratio in ratios), "docs/several_devices.md says so"
+
+
+def test_the_table_on_small_vectors_is_printed_from_records():
+    page = (ROOT / "docs/evidence/small_vectors.md").read_text()
+    command = re.search(r"python (-m benchmarks.speed.small_vectors .*?)\n```", page, re.DOTALL)[1]
+    words = [str(ROOT / word) if "/" in word else word for word in shlex.split(command.replace("\\\n", " "))]
+    words = [
+        word.replace("--records=", f"--records={ROOT}/") if word.startswith("--records=") else word for word in words
+    ]
+    printed = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    table = printed.partition("\n\n")[2].strip()
+    assert table in page
+    rows = {}
+    for line in table.splitlines()[2:]:
+        size, store, kind, *cells = [cell.strip() for cell in line.split("|")[1:-1]]
+        rows[size, store, kind] = [float(cell.strip("%").replace(",", "")) if cell != "–" else None for cell in cells]
+    for size in {size for size, *_ in rows}:
+        flat, int8, binary, pq = (
+            rows[size, "folder", kind] for kind in ("flat", "int8(rescore=4)", "binary(rescore=16)", "pq(rescore=16)")
+        )
+        # What docs/large_collections.md says.
+        assert flat[1] == 1 and int8[1] >= 0.999 and binary[1] >= 0.95 and pq[1] >= 0.95
+        assert flat[5] == 512 and int8[5] < 0.26 * flat[5] and binary[5] < 0.06 * flat[5]
+        assert int8[2] < flat[2] and binary[2] < flat[2]

@@ -97,7 +97,7 @@ def test_filters_of_few_rows_compare_all_stored_vectors(kind, vectors, tmp_path)
 
 @pytest.mark.parametrize("kind", COMPRESSED)
 def test_rows_are_added_deleted_and_erased(kind, vectors, tmp_path):
-    with filled(spec(kind, 200), tmp_path, vectors[:300]) as store:
+    with filled(spec(kind, ROWS), tmp_path, vectors[:300]) as store:
         first = ids_of(store.search(vectors[:300], 1))
         assert first == [[row] for row in range(300)]
         # The files of the first index stay open while a new one is written.

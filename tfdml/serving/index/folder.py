@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 
+from pipelines.boxes import TILES, parted
 from pipelines.dataset import write_list
 from pipelines.stored import local
 from tfdml import registry
@@ -47,6 +48,7 @@ ENTRIES = {
     "images": dict,
     "deleted": lambda value: value is None or isinstance(value, dict) and isinstance(value.get("number"), int),
     "upgrades": lambda value: value is None or type(value) is int and value >= 0,
+    "tiles": lambda value: value is None or isinstance(value, str) and TILES.fullmatch(value) is not None,
 }
 
 
@@ -257,10 +259,10 @@ class IndexFolder:
         """Returns the path of an image in the index as a string. A name that is not a path is returned as it is."""
         if os.sep not in path:
             return path
-        file = os.path.join(self.path, path)
+        file = os.path.join(self.path, parted(path)[0])
         if not os.path.isabs(path) and (os.path.islink(file) or not self._is_inside(os.path.dirname(file))):
             raise ValueError(f"{file} leads out of the index {self.path}. Do not use this index.")
-        return file
+        return os.path.join(self.path, path)
 
     def write(self, index, columns, about, deleted):
         """Writes a new generation: a faiss index, the columns of its rows, and a mask `[N]` of deleted rows.
@@ -303,13 +305,13 @@ def index_of_kind(kind):
     return index
 
 
-def build(folder, shards, spec, metric, anew=False, attributes=None, upgrades=None):
+def build(folder, shards, spec, metric, anew=False, attributes=None, upgrades=None, tiles=""):
     """Writes the index of all embeddings, either by adding new ones to the existing index or from scratch.
 
     If two rows have the same path, the later row is the image, and the other row is deleted. An existing index keeps
     its index type. It keeps its metric as well, unless `upgrades`, the number of model upgrades, is passed. With
     `anew`, its vectors are not reused, and deleted rows disappear. `attributes` is a table with the column `path` and
-    other columns, or `None`.
+    other columns, or `None`. `tiles`, such as `2x2+1`, are recorded in a new index, and searches merge them.
     """
     if not len(shards):
         _write_bad(folder, shards)
@@ -337,6 +339,9 @@ def build(folder, shards, spec, metric, anew=False, attributes=None, upgrades=No
         bar.add(len(block.embeddings))
     about = {"model": shards.model, "dimension": shards.dimension, "metric": metric, "spec": spec, "kind": kind}
     about |= {"count": len(shards), "trained_on": trained_on}
+    tiles = manifest.get("tiles") if manifest else tiles
+    if tiles:
+        about["tiles"] = tiles
     upgrades = (manifest or {}).get("upgrades", 0) if upgrades is None else upgrades
     if upgrades:
         about["upgrades"] = upgrades

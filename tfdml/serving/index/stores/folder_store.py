@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from pipelines.boxes import parted, tile_boxes
 from tfdml.files.checked import LOCK, locked, naming
 from tfdml.neighbors.nearest import compared_vectors, load_faiss
 from tfdml.registry import register
@@ -101,6 +102,14 @@ class Selection:
     def _more(self, number, most):
         """Scales a number of visited rows up, in proportion to the rows that the selection excludes."""
         return min(most, math.ceil(number * self.total / self.count))
+
+
+def one_per_photo(neighbors: list[Neighbor]) -> list[Neighbor]:
+    """Returns the nearest `Neighbor` of each photo, in the same order."""
+    best = {}
+    for each in neighbors:
+        best.setdefault(each.file, each)
+    return list(best.values())
 
 
 @register("store", "folder")
@@ -195,13 +204,17 @@ class FolderStore(Store):
         self._is_stale = True
 
     def search(self, vectors: Embeddings, k: int = 10, where: str | None = None, hidden: Collection[str] = ()) -> Found:
-        selection = self._selection(where, hidden)
-        similarities, rows = self.nearest(vectors, k, selection)
+        selection, tiles = self._selection(where, hidden), self.manifest.get("tiles")
+        # A photo has at most that many tiles, so they are of at least k photos.
+        searched = k * len(tile_boxes(tiles)) if tiles else k
+        similarities, rows = self.nearest(vectors, searched, selection)
         lists = [
             [self.image(row, similarity) for similarity, row in zip(*each, strict=True) if row >= 0]
             for each in zip(similarities.tolist(), rows.tolist(), strict=True)
         ]
-        return Found(lists, selection.count, selection.is_exact(self._index, k))
+        if tiles:
+            lists = [one_per_photo(each)[:k] for each in lists]
+        return Found(lists, selection.count, selection.is_exact(self._index, searched))
 
     def nearest(self, vectors: Embeddings, k: int, selection: Selection | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Returns similarities, in descending order, and rows of the index, both `[Q, k]`. Missing rows are -1.
@@ -247,7 +260,7 @@ class FolderStore(Store):
         found = np.flatnonzero((rows.ids == id) & ~rows.deleted)
         if not len(found) or os.sep not in rows.paths[found[0]]:
             return None
-        return self.folder.file_of(rows.paths[found[0]])
+        return parted(self.folder.file_of(rows.paths[found[0]]))[0]
 
     def keep_model(self, model: FilePath | None) -> None:
         """Copies an exported model into the folder if it has none, so that commands can embed images."""
