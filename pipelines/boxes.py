@@ -21,7 +21,7 @@ from tfdml.registry.arguments import FilePath
 
 COLUMNS = ("x1", "y1", "x2", "y2")
 EXPECTED = "Expected x1 < x2 and y1 < y2 in pixels, or as fractions from 0 to 1"
-# Coordinates may exceed the photo by so many pixels, as those of detectors do, and are then clipped.
+# Coordinates from detectors may exceed the photo by this number of pixels. They are clipped.
 SPARE = 1
 # Number of headers that are read at once.
 THREADS = 16
@@ -47,6 +47,14 @@ def box_of_row(row: Any, where: str) -> tuple[float, ...]:
             given = [row[name] for name in COLUMNS]
             raise BoxError(f"{where}: {','.join(COLUMNS)} must be numbers. Received: {given!r:.100}.") from None
         raise
+
+
+def box_of_text(text: str, where: str) -> tuple[float, ...]:
+    """Returns the box in a text such as `40,20,260,180`. `where` names the text in errors."""
+    numbers = text.split(",")
+    if len(numbers) != len(COLUMNS):
+        raise BoxError(f"{where} must have four numbers, {','.join(COLUMNS)}. Received: {text:.100}.")
+    return box_of_row(dict(zip(COLUMNS, numbers, strict=True)), where)
 
 
 class BoxError(ValueError):

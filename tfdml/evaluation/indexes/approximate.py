@@ -18,6 +18,8 @@ class ApproximateIndex(Index):
     """Base class of indexes that search the gallery with faiss."""
 
     is_approximate = True
+    #: How many times as many candidates as neighbors are compared again by stored vectors. If 0, there are none.
+    rescore = 0
 
     def check(self, metrics):
         deep = [each.name for each in metrics if isinstance(each, RankMetric) and np.isinf(each.depth(1))]

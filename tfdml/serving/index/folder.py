@@ -182,7 +182,7 @@ class IndexFolder:
         """Returns the faiss index. If `mapped`, stored vectors for rescoring stay in the file; see `read_faiss`."""
         faiss = load_faiss()
         path = checked_file(self.path, f"index-{manifest['generation']}.faiss", manifest["index"])
-        is_rescored = getattr(index_of_kind(manifest["spec"]), "rescore", 0) > 0
+        is_rescored = index_of_kind(manifest["spec"]).rescore > 0
         index = read_faiss(path, mapped and is_rescored)
         if is_rescored != isinstance(index, faiss.IndexRefine):
             has = "has no stored vectors to rescore with" if is_rescored else "has stored vectors"

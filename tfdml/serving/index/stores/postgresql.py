@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Self
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
-from tfdml.evaluation.indexes import HNSW
 from tfdml.registry import register
 from tfdml.registry.arguments import Distance
 from tfdml.serving.index.attributes import OWN
 from tfdml.serving.index.filters import All, Among, AnyOf, Compared, ComparedColumns, Missing, Not
+from tfdml.serving.index.folder import index_of_kind
 from tfdml.serving.index.stores.engine import EngineStore, objects_of
 from tfdml.serving.index.stores.store import Description, OtherIndex, StoreError
 
@@ -221,8 +221,8 @@ def index_of(name):
 
 
 def graph_of(index):
-    """Returns the `HNSW` arguments of an index, which are the defaults for bits."""
-    return HNSW() if index.name == "binary" else index
+    """Returns the `hnsw` index with the arguments of an index, which are the defaults for bits."""
+    return index_of_kind("hnsw") if index.name == "binary" else index
 
 
 def bits_of(vector, description):

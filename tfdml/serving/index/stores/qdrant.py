@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import parse_qsl, urlsplit
 
-from tfdml.evaluation.indexes import HNSW
 from tfdml.registry import register
 from tfdml.registry.arguments import Distance
 from tfdml.serving.index.attributes import OWN
 from tfdml.serving.index.filters import All, Among, AnyOf, Compared, ComparedColumns, Missing, Not, pushed
+from tfdml.serving.index.folder import index_of_kind
 from tfdml.serving.index.stores.engine import EngineStore, objects_of
 from tfdml.serving.index.stores.store import Description, StoreError
 
@@ -174,8 +174,8 @@ QUANTIZED = ("int8", "binary")
 
 
 def graph_of(index):
-    """Returns the `HNSW` arguments of an index."""
-    return HNSW() if index.name in QUANTIZED else index
+    """Returns the `hnsw` index with the arguments of an index, which are the defaults for compressed vectors."""
+    return index_of_kind("hnsw") if index.name in QUANTIZED else index
 
 
 def quantization_of(index):
