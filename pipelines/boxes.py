@@ -116,7 +116,7 @@ def with_box(path: str, box: Sequence[float]) -> str:
     """
     left, top, right, bottom = box
     if max(box) <= 1:
-        numbers = [f"{100 * each:.10g}" for each in (left, top, right - left, bottom - top)]
+        numbers = [f"{100 * each:.6f}".rstrip("0").rstrip(".") for each in (left, top, right - left, bottom - top)]
         return f"{path}#xywh=percent:{','.join(numbers)}"
     left, top, right, bottom = math.floor(left), math.floor(top), math.ceil(right), math.ceil(bottom)
     return f"{path}#xywh={left},{top},{right - left},{bottom - top}"
@@ -129,7 +129,7 @@ def parted(name: str) -> tuple[str, tuple[float, ...] | None]:
         left, top, width, height = map(float, match[3].split(","))
         box = left, top, left + width, top + height
         # Rounding must not turn fractions into pixels.
-        return match[1], checked_box([min(round(each / 100, 10), 1) for each in box] if match[2] else box)
+        return match[1], checked_box([min(round(each / 100, 8), 1) for each in box] if match[2] else box)
     except (TypeError, ValueError, OverflowError):
         return name, None
 

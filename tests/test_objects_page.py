@@ -51,7 +51,7 @@ def test_the_commands_and_the_code_run(folder, capsys):
         )
         words = [re.sub(names, rf"\1{folder}/\2", word) for word in words]
         words = [
-            word.replace("exported/1", str(exported())).replace("threshold=0.3", "threshold=0.99") for word in words
+            word.replace("exported/1", str(exported())).replace("threshold=0.3", "threshold=0.999") for word in words
         ]
         printed.append(ok(module, *words).stdout)
     indexed, labeled, objects, found, tiled, drawn = printed
