@@ -16,13 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.checks import as_decodable, open_heic, wrong_header
+from pipelines.checks import DAMAGED, as_decodable, open_heic, wrong_header
 from tfdml.registry.arguments import FilePath
 
 COLUMNS = ("x1", "y1", "x2", "y2")
 EXPECTED = "Expected x1 < x2 and y1 < y2 in pixels, or as fractions from 0 to 1"
 # Coordinates from detectors may exceed the photo by this number of pixels. They are clipped.
 SPARE = 1
+# EXIF tag of the orientation.
+ORIENTATION = 0x0112
 # Number of headers that are read at once.
 THREADS = 16
 NAME = re.compile(r"(.+)#xywh=(percent:)?([-\d.e,+]+)", re.DOTALL)
@@ -161,11 +163,13 @@ def size_of(file: FilePath | bytes) -> tuple[int, int, int]:
     from PIL import Image
 
     open_heic()
-    with Image.open(io.BytesIO(file) if isinstance(file, bytes) else file) as image:
-        found = image.getexif().get(0x0112, 1)
-        orientation = found if found in range(1, 9) else 1
-        width, height = image.size
-        is_jpeg = image.format in ("JPEG", "MPO")
+    try:
+        with Image.open(io.BytesIO(file) if isinstance(file, bytes) else file) as image:
+            found, (width, height) = image.getexif().get(ORIENTATION, 1), image.size
+            is_jpeg = image.format in ("JPEG", "MPO")
+    except (*DAMAGED, Image.DecompressionBombError) as error:
+        raise OSError(str(error)) from None
+    orientation = found if found in range(1, 9) else 1
     # Files that are converted before they are decoded are upright then, and PNG and WebP files count as upright.
     if is_jpeg and orientation >= 5:
         width, height = height, width
