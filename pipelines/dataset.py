@@ -1,6 +1,7 @@
 """`Dataset` and `Split`, which contain images with labels, and files that list images to ignore."""
 
 import dataclasses
+import itertools
 import json
 import os
 from collections import Counter
@@ -115,6 +116,10 @@ class Split:
             return list(self.images)
         parts = dict.fromkeys(zip(self.images, map(tuple, self.boxes.tolist()), strict=True))
         return list(self.images) if len(parts) < len(self) else list(dict.fromkeys(self.images))
+
+    def parts(self) -> list:
+        """Returns the image and the box of each row."""
+        return list(zip(self.images, map(tuple, self.boxes.tolist()), strict=True))
 
     @property
     def num_classes(self) -> int:
@@ -255,10 +260,15 @@ class Dataset:
         return self.undivided.divide(self.name, classes, protocol=self.protocol, look_inside=self.look_inside)
 
     def _check_paths(self):
-        paths = [path for split in self.splits().values() if not split.encoded for path in split.different_images()]
-        twice = [path for path, times in Counter(paths).items() if times > 1]
+        splits = [split for split in self.splits().values() if not split.encoded]
+        if splits and all(split.boxes is not None for split in splits):
+            # A photo may show objects of training classes and of test classes.
+            listed = [split.parts() for split in splits]
+        else:
+            listed = [split.different_images() for split in splits]
+        twice = [each for each, times in Counter(itertools.chain(*listed)).items() if times > 1]
         if twice:
-            both = 0 if self.train is None else len(set(self.train.images) & set(self.test.images))
+            both = 0 if len(listed) < 2 else len(set(listed[0]) & set(listed[1]))
             raise ValueError(
                 f"The dataset {self.name} lists {len(twice)} images more than once, {both} of them both for training "
                 f"and for the test: {', '.join(map(repr, twice[:SHOWN]))}. List each image once."

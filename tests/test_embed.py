@@ -69,6 +69,49 @@ def test_rows_and_manifest(embedded, images):
     assert all(fingerprint(embedded / name) == about for name, about in manifest["shards"].items())
 
 
+@pytest.mark.parametrize(("dtype", "step"), [("float16", 2**-11), ("int8", 1 / 254)])
+def test_half_precision_and_bytes(dtype, step, images, embedded, tmp_path):
+    embed_images(tmp_path / "out", images, model=exported(), dtype=dtype, **OPTIONS)
+    expected, found = EmbeddingFiles.read(embedded), EmbeddingFiles.read(tmp_path / "out")
+    largest = np.abs(expected.embeddings).max(axis=1, keepdims=True)
+    errors = np.abs(found.embeddings - expected.embeddings)
+    assert np.all(errors <= 1.01 * step * largest) and errors.any() and found.embeddings.dtype == np.float32
+    table = pyarrow.parquet.read_table(tmp_path / "out" / "shard-000000.parquet")
+    assert str(table.schema.field("embedding").type.value_type) == {"float16": "halffloat", "int8": "int8"}[dtype]
+    if dtype == "int8":
+        rows = np.stack(table["embedding"].to_numpy(zero_copy_only=False))
+        assert (np.abs(rows).max(axis=1) == 127).all()
+        np.testing.assert_allclose(rows * table["scale"].to_numpy()[:, None], found.embeddings[: len(rows)])
+    # What is done is not done again, and another type needs another folder.
+    before = contents(tmp_path / "out")
+    embed_images(tmp_path / "out", images, model=exported(), dtype=dtype, **OPTIONS)
+    assert contents(tmp_path / "out") == before
+    with pytest.raises(ValueError, match=f"embeddings of another type .--dtype was {dtype}.. Use a new folder"):
+        embed_images(tmp_path / "out", images, model=exported(), **OPTIONS)
+    # An index keeps the type, and so do the rows that are left after a deletion.
+    index_embeddings(tmp_path / "index", tmp_path / "out", model=exported())
+    kept = EmbeddingShards(tmp_path / "index" / "embeddings")
+    rows = kept.rows(np.arange(1, len(kept)))
+    build.delete_images(tmp_path / "index", [images.paths[1]])
+    kept = EmbeddingShards(tmp_path / "index" / "embeddings")
+    assert kept.dtype == dtype
+    np.testing.assert_allclose(kept.rows(np.arange(len(kept))), rows, rtol=1e-6)
+
+
+def test_bytes_of_int8_and_numbers_beyond_half_precision(tmp_path):
+    embeddings = np.random.default_rng(0).normal(size=(2000, 64)).astype(np.float32)
+    embeddings[7] = 0
+    sizes = {}
+    for dtype in shards.DTYPES:
+        row = shards.Shard(np.arange(2000), [""] * 2000, [None] * 2000, embeddings)
+        shards.write_shard(tmp_path, 0, row, dtype)
+        sizes[dtype] = (tmp_path / "shard-000000.parquet").stat().st_size / 2000
+    assert sizes["float32"] > 256 and sizes["float16"] < 150 and sizes["int8"] < 90
+    assert shards.stored_embeddings(embeddings, "int8")[0][7].tolist() == [0] * 64
+    with pytest.raises(ValueError, match="contains 70000, but the largest number of float16 is 65,504. Use --dtype"):
+        shards.stored_embeddings(np.full((1, 2), 7e4, np.float32), "float16")
+
+
 def test_two_calls_of_the_model_overlap_and_rows_keep_their_order():
     """The first of two calls ends only after the second has ended."""
     met, second = threading.Barrier(2, timeout=60), threading.Event()

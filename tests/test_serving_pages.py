@@ -108,6 +108,26 @@ def test_from_a_run_to_a_search(tmp_path, monkeypatch):
         exec(compile(example, "docs/search.md", "exec"), names)
 
 
+@pytest.mark.slow
+def test_the_commands_on_small_vectors_run(tmp_path):
+    (tmp_path / "photos" / "bus").mkdir(parents=True)
+    for number in range(8):
+        (tmp_path / "photos" / "bus" / f"{number}.png").write_bytes(picture(number))
+    embedded = f"{tmp_path}/embedded"
+    ok("tfdml.embed", f"--model={exported()}", f"--images={tmp_path}/photos", f"--out={embedded}", "--dtype=int8")
+    page = (ROOT / "docs" / "large_collections.md").read_text(encoding="utf-8")
+    section = re.search(r"\n## Small vectors\n(.*?)\n## ", page, re.DOTALL)[1]
+    commands = [shlex.split(line)[2:] for line in section.splitlines() if line.startswith("python -m ")]
+    assert len(commands) == 2
+    for module, *words in commands:
+        words = [re.sub(r"^(--\w+=)(embedded|\w+_index)$", rf"\1{tmp_path}/\2", word) for word in words]
+        words = [word.replace("exported/1", str(exported())) for word in words]
+        assert "Indexed 8 images" in ok(module, *words).stdout
+        index = next(word for word in words if word.startswith("--out=")).replace("out", "index")
+        found = ok("tfdml.search", index, "--k=2", f"{tmp_path}/photos/bus/3.png").stdout.splitlines()
+        assert found[1].split()[-1] == f"{tmp_path}/photos/bus/3.png" and len(found) == 3
+
+
 STORES = (ROOT / "docs" / "vector_databases.md").read_text(encoding="utf-8")
 COMMANDS = [line for line in STORES.splitlines() if line.startswith("python -m ")]
 

@@ -22,6 +22,12 @@ flags.DEFINE_string("data_dir", "", "Folder of the dataset, if --images is a dat
 flags.DEFINE_enum("split", "test", ["train", "test"], "Split of the dataset, if --images is a dataset spec.")
 flags.DEFINE_string("out", "", "Folder for the Parquet files.")
 flags.DEFINE_integer("shard_rows", 4096, "Number of images in each Parquet file.", lower_bound=1)
+flags.DEFINE_enum(
+    "dtype",
+    "float32",
+    ["float32", "float16", "int8"],
+    "Type of the stored embeddings. float16 needs half of the disk space, and int8 a quarter.",
+)
 flags.DEFINE_integer(
     "batch_size",
     None,
@@ -58,7 +64,7 @@ def main(others):
     if not ImageList.is_dataset(values.images):
         command.refuse_unused(["data_dir", "split"], "--images reads files from the working directory")
     images = ImageList.of(values.images, data_dir=values.data_dir, split=values.split)
-    options = {"shard_rows": values.shard_rows, "batch_size": values.batch_size}
+    options = {"shard_rows": values.shard_rows, "dtype": values.dtype, "batch_size": values.batch_size}
     engine = {"runner": values.runner, "options": others}
     shards = embed_images(values.out, images, model=values.model, **options, **engine)
     if shards.bad:

@@ -4,6 +4,7 @@ If the command is interrupted, repeat it to resume. Use --add to add images late
 --attributes to store columns, such as prices, that searches can filter by.
 
 python -m tfdml.index --images=new_photos --out=index --add --attributes=prices.csv
+python -m tfdml.index --model=exported/1 --images=photos --tiles=2x2+1 --out=tiled_index
 python -m tfdml.index --delete=photos/a.jpg,photos/b.jpg --out=index
 python -m tfdml.index --upgrade --model=exported/2 --out=index
 """
@@ -18,7 +19,12 @@ flags.DEFINE_string(
     "",
     "Folder of an exported model, see python -m tfdml.export. Not needed with --add, which uses the index's own copy.",
 )
-flags.DEFINE_string("images", "", "Images to index: a folder, a pattern, a list or table of paths, or a dataset spec.")
+flags.DEFINE_string(
+    "images",
+    "",
+    "Images to index: a folder, a pattern, a list or table of paths, or a dataset spec. A table may have the columns "
+    "x1,y1,x2,y2 of boxes, in pixels or as fractions.",
+)
 flags.DEFINE_string(
     "embeddings", "", "Instead of --images, a folder that tfdml.embed has written with the same --model."
 )
@@ -35,6 +41,12 @@ flags.DEFINE_string(
     "flat",
     "Kind of index. flat compares each query with all images. For millions of images, use ivf or hnsw, which are "
     "faster but approximate, or pq, which needs less memory. Arguments are possible, such as ivf(probes=32).",
+)
+flags.DEFINE_string(
+    "tiles",
+    "",
+    "Also find parts of photos: index tiles of each image, such as 2x2 for its quarters, or 2x2+1 for the quarters and "
+    "the whole image. A search finds each photo once, by its most similar tile. If not set, whole images.",
 )
 flags.DEFINE_bool("add", False, "Add --images to an existing index.")
 flags.DEFINE_bool("update", False, "With --add, embed images again that are already in the index, and replace them.")
@@ -108,7 +120,7 @@ def _check(values, in_engine):
     if values.upgrade and not values.model:
         raise ValueError("--upgrade needs --model. Set it to the new model, for example --model=exported/2.")
     if values.add or values.upgrade:
-        command.refuse_unused(["kind"], "--add and --upgrade keep the kind of the existing index")
+        command.refuse_unused(["kind", "tiles"], "--add and --upgrade keep the kind and the tiles of the index")
     if values.images or values.embeddings or values.upgrade:
         command.refuse_unused(["compact"], "--images, --embeddings and --upgrade delete nothing")
     if not (values.images or values.embeddings):
@@ -117,6 +129,8 @@ def _check(values, in_engine):
         from tfdml.serving.index.stores.store import store_name
 
         command.refuse_unused(["compact"], f"{store_name(values.out)} erases deleted images immediately")
+    if in_engine or not values.images:
+        command.refuse_unused(["tiles"], "only --images in a folder can be indexed in tiles")
     if not values.embeddings or not in_engine:
         command.refuse_unused(["workers"], "only --embeddings can be loaded into a vector database by several workers")
 
@@ -147,14 +161,18 @@ def _add(values, in_engine):
     elif values.embeddings:
         count, bad = index_embeddings(values.out, source, **about)
     else:
-        count, bad = index_images(values.out, source, **about, **of_images, add=values.add)
+        count, bad = index_images(values.out, source, **about, **of_images, tiles=values.tiles, add=values.add)
     if bad:
         path, reason = min(bad.items())
         print(f"Skipped {len(bad):,} of {count + len(bad):,} images that cannot be read. The first is {path}: {reason}")
         if not in_engine:
             print(f"For the full list, see {values.out}/bad_images.jsonl")
-    print(f"Indexed {count:,} images in {values.out}.")
+    what = "images"
+    if not in_engine and (tiles := IndexFolder(values.out).manifest().get("tiles")):
+        what = f"tiles ({tiles})"
+    print(f"Indexed {count:,} {what} in {values.out}.")
     first = next((path for path in paths if path not in bad), paths[0])
+    first = ImageList([first], [None]).files()[0]
     return first if in_engine else IndexFolder(values.out).file_of(first)
 
 

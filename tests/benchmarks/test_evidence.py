@@ -3,6 +3,8 @@
 import dataclasses
 import functools
 import json
+import re
+import shlex
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -26,7 +28,7 @@ from benchmarks.pages.template import filled, matching, with_units
 from tests.commands import ROOT
 
 BY_HAND = {"edms_first_trials.md", "ensembles.md", "first_embedding.md", "first_runs.md", "readings.md", "searches.md"}
-BY_HAND |= {"labels.md", "stores.md"}
+BY_HAND |= {"labels.md", "small_vectors.md", "stores.md"}
 
 
 class Study:
@@ -328,3 +330,29 @@ def test_records_answer_what_the_text_says(printed):
     times = {(row[0], row[1]): float(row[4]) for row in hnsw}
     ratios = [times[size, "PostgreSQL"] / times[size, "folder"] for size in ("100,000", "1,000,000")]
     assert all(5 <= ratio <= 16 for ratio in ratios), "docs/several_devices.md says so"
+
+
+def test_the_table_on_small_vectors_is_printed_from_records():
+    page = (ROOT / "docs/evidence/small_vectors.md").read_text()
+    command = re.search(r"python (-m benchmarks.speed.small_vectors .*)\n", page)[1]
+    run = [sys.executable, *shlex.split(command)]
+    table = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True).stdout.partition("\n\n")[2]
+    assert table.strip() in page
+    rows = {}
+    for line in table.strip().splitlines()[2:]:
+        size, _, kind, *cells = [cell.strip() for cell in line.split("|")[1:-1]]
+        assert size == "100,000"
+        rows[kind] = dict(zip(("first", "recall", "time", "few", "in few", "read", "stored"), cells, strict=True))
+    # What the pages say of them.
+    time, read = (
+        {kind: float(row[name]) / float(rows["flat"][name]) for kind, row in rows.items()} for name in ("time", "read")
+    )
+    assert time["int8(rescore=4)"] < 0.6 and read["int8(rescore=4)"] < 0.26 and read["binary(rescore=4)"] < 0.051
+    assert all(row["in few"] == "1.000" for kind, row in rows.items() if "rescore=0" not in kind)
+    short = (ROOT / "docs/large_collections.md").read_text()
+    found = re.findall(r"^\| `(.*?)` \| (\d+) \| ([\d.]+%) \| ([\d.]+)% \|$", short, re.MULTILINE)
+    assert len(found) == 6
+    for kind, read, first, recall in found:
+        row = rows[kind]
+        # The record has 0.8685, of which both are roundings.
+        assert (read, first) == (row["read"], row["first"]) and abs(float(recall) - 100 * float(row["recall"])) <= 0.1

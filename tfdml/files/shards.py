@@ -51,25 +51,51 @@ def checked_shard(folder, name, entry):
     return checked_file(folder, name, {key: value for key, value in entry.items() if key != "rows"})
 
 
-def write_shard(folder, number, shard):
+# Types of stored embeddings. Manifests without an entry have the first one.
+DTYPES = ("float32", "float16", "int8")
+STEPS = 127
+
+
+def stored_embeddings(embeddings, dtype):
+    """Returns embeddings `[N, D]` in one of `DTYPES`, and for int8 the scale `[N]` of each row, else `None`.
+
+    An int8 row times its scale is the embedding, and its largest number is 127 or -127.
+    """
+    if dtype != "int8":
+        with np.errstate(over="ignore"):
+            found = embeddings.astype(dtype)
+        if not np.isfinite(found).all():
+            raise ValueError(
+                f"An embedding contains {np.abs(embeddings).max():g}, but the largest number of float16 is 65,504. Use "
+                "--dtype=int8 or --dtype=float32."
+            )
+        return found, None
+    scales = np.abs(embeddings).max(axis=1, initial=0) / np.float32(STEPS)
+    return np.round(embeddings / np.where(scales > 0, scales, 1)[:, None]).astype(np.int8), scales
+
+
+def write_shard(folder, number, shard, dtype=DTYPES[0]):
     """Writes a shard of at least one row, completely or not at all. Returns its manifest entry, a dictionary."""
     # Imported here because it is slow to load.
     import pyarrow
     import pyarrow.parquet
 
-    flat = pyarrow.array(shard.embeddings.ravel(), pyarrow.float32())
+    embeddings, scales = stored_embeddings(shard.embeddings, dtype)
     columns = {
         "id": pyarrow.array(shard.ids, pyarrow.int64()),
         "path": pyarrow.array(shard.paths, pyarrow.string()),
         "label": pyarrow.array(shard.labels, pyarrow.string()),
-        "embedding": pyarrow.FixedSizeListArray.from_arrays(flat, shard.embeddings.shape[1]),
+        "embedding": pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(embeddings.ravel()), embeddings.shape[1]),
     }
+    if scales is not None:
+        columns["scale"] = pyarrow.array(scales, pyarrow.float32())
     path = Path(folder) / shard_name(number)
     temporary = path.with_name(f".writing-{path.name}")
     table = pyarrow.table(columns)
     try:
-        # Embeddings hardly compress.
-        pyarrow.parquet.write_table(table, vacated(temporary), compression="none", use_dictionary=False)
+        # Embeddings hardly compress. Parquet stores integers of one byte in four, unless they are in a dictionary.
+        encoded = False if scales is None else ["embedding.list.element"]
+        pyarrow.parquet.write_table(table, vacated(temporary), compression="none", use_dictionary=encoded)
         flush(temporary)
     except OSError as error:
         raise OSError(f"Cannot write {path}: {error}. Make room on the disk and repeat the command.") from error
@@ -154,12 +180,14 @@ ENTRIES = {
     "next_shard": int,
     "shards": are_entries,
     "bad": dict,
+    "dtype": lambda value: value is None or value in DTYPES,
 }
 
 
 class EmbeddingShards:
-    """A folder of Parquet files with the columns `id`, `path`, `label` and `embedding`, a list of D float32 values.
+    """A folder of Parquet files with the columns `id`, `path`, `label` and `embedding`, a list of D numbers.
 
+    The numbers have one of `DTYPES`. With int8, each embedding is multiplied by the column `scale` when it is read.
     The manifest contains the files' fingerprints, the hash of the model, and the images that could not be read. It is
     written after each shard, so a shard is complete or absent even if the machine stops.
     """
@@ -186,6 +214,11 @@ class EmbeddingShards:
         return self.manifest["dimension"]
 
     @property
+    def dtype(self):
+        """Type in which embeddings are stored, one of `DTYPES`. They are read as float32."""
+        return self.manifest.get("dtype", DTYPES[0])
+
+    @property
     def bad(self):
         """Dictionary from the paths of unreadable images to the reasons."""
         return self.manifest["bad"]
@@ -200,7 +233,8 @@ class EmbeddingShards:
         for name, entry in self.manifest["shards"].items():
             shutil.copyfile(checked_shard(self.folder, name, entry), copy / name)
             flush(copy / name)
-        write_manifest(copy / MANIFEST, FORMAT, VERSION, {name: self.manifest[name] for name in ENTRIES})
+        content = {name: self.manifest[name] for name in ENTRIES if name in self.manifest}
+        write_manifest(copy / MANIFEST, FORMAT, VERSION, content)
         return EmbeddingShards(copy)
 
     def append(self, paths, labels, embeddings, bad=None, ids=None):
@@ -212,7 +246,8 @@ class EmbeddingShards:
         shards, read = dict(self.manifest["shards"]), set(paths)
         ids = np.arange(first, first + len(paths)) if ids is None else ids
         if paths:
-            shards |= write_shard(self.folder, number, Shard(ids, paths, labels, np.asarray(embeddings, np.float32)))
+            shard = Shard(ids, paths, labels, np.asarray(embeddings, np.float32))
+            shards |= write_shard(self.folder, number, shard, self.dtype)
         bad = {path: why for path, why in self.bad.items() if path not in read} | (bad or {})
         next_id = max([first, *(1 + ids).tolist()])
         self._change({"next_id": next_id, "next_shard": number + 1, "shards": shards, "bad": bad})
@@ -235,7 +270,8 @@ class EmbeddingShards:
                 shards[name] = entry
             elif keep:
                 kept = [[column[place] for place in keep] for column in (shard.paths, shard.labels)]
-                shards |= write_shard(self.folder, number, Shard(shard.ids[keep], *kept, shard.embeddings[keep]))
+                left = Shard(shard.ids[keep], *kept, shard.embeddings[keep])
+                shards |= write_shard(self.folder, number, left, self.dtype)
                 number += 1
         self._change({"shards": shards, "next_shard": number})
 
@@ -283,8 +319,11 @@ class EmbeddingShards:
             if not is_of_texts(table["label"]) and table["label"].null_count < rows:
                 raise ValueError(f"labels must be strings, but have the type {table['label'].type}")
             embeddings = table["embedding"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
+            embeddings = np.asarray(embeddings, np.float32).reshape(rows, self.dimension)
+            if self.dtype == "int8":
+                embeddings = embeddings * table["scale"].to_numpy()[:, None]
             columns = [values_of(table[column]) for column in ("path", "label")]
-            return Shard(table["id"].to_numpy(), *columns, embeddings.reshape(rows, self.dimension))
+            return Shard(table["id"].to_numpy(), *columns, embeddings)
         except (OSError, KeyError, ValueError, AttributeError, TypeError, OverflowError) as error:
             raise ValueError(f"{path} is not a shard of embeddings: {reason_of(error)}. Create it again.") from error
 
@@ -298,6 +337,7 @@ PLANNED = {
     "images": "embeddings of other images",
     "total": "embeddings of another number of images",
     "shard_rows": "shards with another number of images (--shard_rows was {})",
+    "dtype": "embeddings of another type (--dtype was {})",
 }
 
 
@@ -314,10 +354,10 @@ class EmbeddingJob:
     plan: dict
 
     @classmethod
-    def of(cls, out, images, *, model, dimension, shard_rows):
+    def of(cls, out, images, *, model, dimension, shard_rows, dtype=DTYPES[0]):
         """Returns the job of an existing folder, for an `ImageList` and a model, which is identified by its hash."""
         plan = {"model": model, "dimension": dimension, "images": images.digest(), "total": len(images)}
-        return cls(Path(out), {**plan, "shard_rows": shard_rows})
+        return cls(Path(out), {**plan, "shard_rows": shard_rows, "dtype": dtype})
 
     def begin(self, images):
         """Starts a folder, or resumes one that the same command has started or completed. Others are a ValueError."""
@@ -353,7 +393,7 @@ class EmbeddingJob:
         attempt = self.folder / f".writing-{uuid.uuid4().hex}"
         attempt.mkdir()
         try:
-            written, note = write_shard(attempt, number, shard) if kept else {}, self._note(number)
+            written, note = write_shard(attempt, number, shard, self.plan["dtype"]) if kept else {}, self._note(number)
             write_manifest(attempt / note.name, NOTE_FORMAT, VERSION, {"shard": written, "bad": bad})
             for name in (*written, note.name):
                 (attempt / name).rename(self.folder / name)
@@ -380,6 +420,7 @@ class EmbeddingJob:
         return EmbeddingShards(self.folder)
 
     def _check(self, found):
+        found = {"dtype": DTYPES[0], **found}
         for name, what in PLANNED.items():
             if found.get(name) != self.plan[name]:
                 raise ValueError(f"--out={self.folder} contains {what.format(found.get(name))}. Use a new folder.")

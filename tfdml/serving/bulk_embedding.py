@@ -15,12 +15,13 @@ from tfdml.serving.exported_model import ExportedModel, model_hash, saved_model_
 SPARK = "spark"
 
 
-def embed_images(out, images, *, model, shard_rows=4096, batch_size=None, runner="", options=()):
+def embed_images(out, images, *, model, shard_rows=4096, dtype="float32", batch_size=None, runner="", options=()):
     """Embeds an `ImageList`, or what is missing after an interruption. Returns the `EmbeddingShards`.
 
-    `model` is the folder of an exported model, `shard_rows` is the number of images per shard, and `batch_size` is
-    passed to `embed_into`. `runner` is `spark` or the name of an Apache Beam runner, with options such as
-    `--direct_num_workers=2`. If it is empty, this process embeds the images.
+    `model` is the folder of an exported model, `shard_rows` is the number of images per shard, `dtype` is the type of
+    the stored embeddings, one of `DTYPES`, and `batch_size` is passed to `embed_into`. `runner` is `spark` or the name
+    of an Apache Beam runner, with options such as `--direct_num_workers=2`. If it is empty, this process embeds the
+    images.
     """
     embed_on_engine = _engine(runner) if runner else None
     model = saved_model_folder(model)
@@ -30,7 +31,8 @@ def embed_images(out, images, *, model, shard_rows=4096, batch_size=None, runner
     embedder = ExportedModel(model)
     out.mkdir(parents=True, exist_ok=True)
     with naming(out), locked(out, "folder of embeddings"):
-        job = EmbeddingJob.of(out, images, model=digest, dimension=embedder.dimension, shard_rows=shard_rows)
+        about = {"model": digest, "dimension": embedder.dimension, "shard_rows": shard_rows, "dtype": dtype}
+        job = EmbeddingJob.of(out, images, **about)
         job.begin(images)
         if embed_on_engine:
             embed_on_engine(job, images, os.path.abspath(model), batch_size=batch_size, options=options)

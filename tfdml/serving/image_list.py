@@ -11,6 +11,19 @@ from pathlib import Path
 
 import numpy as np
 
+from pipelines.boxes import (
+    COLUMNS,
+    BoxError,
+    box_of_row,
+    box_of_text,
+    check_units,
+    checked_box,
+    cropped,
+    cropped_file,
+    has_boxes,
+    parted,
+    with_box,
+)
 from pipelines.checks import ENDING_OF
 from pipelines.datasets import load
 from pipelines.datasets.folder import ENDINGS, is_other_image, tell_of_others
@@ -26,26 +39,35 @@ from tfdml.files.shards import is_of_texts, read_columns, values_of
 
 
 def read_image_table(file):
-    """Returns the paths and labels of a `.csv` or `.parquet` table. Labels are `None` for images without one."""
-    paths, labels = (_of_csv if Path(file).suffix == ".csv" else _of_parquet)(file)
-    missing = next((row for row, path in enumerate(paths) if not path), None)
+    """Returns the paths, labels and boxes of a `.csv` or `.parquet` table.
+
+    Labels are `None` for images without one. The boxes are `None` if the table has no columns for them.
+    """
+    columns = (_of_csv if Path(file).suffix == ".csv" else _of_parquet)(file)
+    missing = next((row for row, path in enumerate(columns["path"]) if not path), None)
     if missing is not None:
         raise ValueError(f"{file}: row {missing} has no path. Every image needs one.")
-    return paths, [None if label in (None, "") else str(label) for label in labels]
+    count, boxes = len(columns["path"]), None
+    if has_boxes(columns, file):
+        boxes = [
+            box_of_row({name: columns[name][row] for name in COLUMNS}, f"{file}, row {row}") for row in range(count)
+        ]
+        check_units(boxes, file)
+    labels = [None if label in (None, "") else str(label) for label in columns.get("label", [None] * count)]
+    return columns["path"], labels, boxes
 
 
 def _of_csv(file):
-    _, rows = read_table(file, lambda header: _check(file, header))
-    return [row["path"] for row, _ in rows], [row.get("label") for row, _ in rows]
+    header, rows = read_table(file, lambda header: _check(file, header))
+    return {name: [row[name] for row, _ in rows] for name in ("path", "label", *COLUMNS) if name in header}
 
 
 def _of_parquet(file):
     try:
-        found = read_columns(file, ("path", "label"), check=lambda names: _check("it", names))
+        found = read_columns(file, ("path", "label", *COLUMNS), check=lambda names: _check("it", names))
         if not is_of_texts(found["path"]):
             raise ValueError(f"the column path must contain texts, but its type is {found['path'].type}")
-        paths = values_of(found["path"])
-        return paths, values_of(found["label"]) if "label" in found.column_names else [None] * len(paths)
+        return {name: values_of(found[name]) for name in found.column_names}
     except (OSError, ValueError) as error:
         raise ValueError(f"{file} cannot be read: {error}.") from error
 
@@ -57,6 +79,7 @@ def _check(file, header):
         )
 
 
+__all__ = ["ImageList", "box_of_text", "read_image_table", "with_box"]
 SPEC = re.compile(r"\w+(\(.*\))?", re.DOTALL)
 
 
@@ -64,8 +87,8 @@ SPEC = re.compile(r"\w+(\(.*\))?", re.DOTALL)
 class ImageList:
     """Images and their labels. A label is `None` if the image has none.
 
-    Paths are absolute. For a dataset in memory, they are unique names instead, and `contents` is an object array of
-    file contents, or `PackedImages`.
+    Paths are absolute. The name of a part of an image is its path followed by its box; see `with_box`. For a dataset in
+    memory, they are unique names instead, and `contents` is an object array of file contents, or `PackedImages`.
     """
 
     paths: list
@@ -91,10 +114,10 @@ class ImageList:
         """Lists the images of a source. From a dataset, it lists the `train` or `test` split.
 
         The source is a folder, which is searched recursively; a pattern such as `photos/**/*.jpg`; a CSV or Parquet
-        file with the column `path` and optionally `label`; a text file with one path per line, optionally followed by a
-        tab and a label; or a dataset spec. The label of an image is the name of the folder that contains it; images
-        directly in the source folder have no label. For a pattern, the last folder before the first wildcard is this
-        folder. Paths in files are relative to the working directory.
+        file with the column `path`, and optionally `label` and the corners `x1,y1,x2,y2` of a box; a text file with one
+        path per line, optionally followed by a tab and a label; or a dataset spec. The label of an image is the name of
+        the folder that contains it; images directly in the source folder have no label. For a pattern, the last folder
+        before the first wildcard is this folder. Paths in files are relative to the working directory.
         """
         if Path(source).is_dir():
             found = cls._of_folder(Path(source))
@@ -111,21 +134,50 @@ class ImageList:
         return found
 
     @classmethod
-    def of_images(cls, images):
-        """Lists the images of a folder, paths, or other images that `Searcher.search` accepts, with their contents."""
+    def of_images(cls, images, boxes=None):
+        """Lists the images of a folder, paths, or other images that `Searcher.search` accepts, with their contents.
+
+        If `boxes` are not `None`, the images are cropped to them: `[N, 4]`, or `[4]` for a single image.
+        """
         if isinstance(images, str | os.PathLike) and os.path.isdir(images):
+            if boxes is not None:
+                raise ValueError(f"boxes need one image per box. Received: the folder {images}. Pass a list of paths.")
             return cls.of(images)
         images = listed(images)
+        if boxes is not None:
+            boxes = [boxes] if np.ndim(boxes) == 1 else list(boxes)
+            if len(boxes) != len(images):
+                raise ValueError(
+                    f"boxes must have one box for each of {len(images):,} images. Received: {len(boxes):,}."
+                )
+            boxes = [checked_box(box, f"Image {place}") for place, box in enumerate(boxes)]
         are_paths = [isinstance(image, str | os.PathLike) for image in images]
         names = [
             os.path.abspath(image) if is_path else f"Image {place}"
             for place, (image, is_path) in enumerate(zip(images, are_paths, strict=True))
         ]
         if all(are_paths):
+            names = names if boxes is None else list(map(with_box, names, boxes))
             return cls(names, [None] * len(names))
-        contents = np.empty(len(names), object)
-        contents[:] = [contents_of(image, place) for place, image in enumerate(images)]
-        return cls(names, [None] * len(names), contents)
+        contents = [contents_of(image, place) for place, image in enumerate(images)]
+        if boxes is not None:
+            contents = [_cropped(*each) for each in zip(names, contents, boxes, strict=True)]
+        held = np.empty(len(names), object)
+        held[:] = contents
+        return cls(names, [None] * len(names), held)
+
+    def files(self):
+        """Returns the paths of the files of all images, without boxes. Names of images in memory stay as they are."""
+        return self.paths if self.contents is not None else [parted(path)[0] for path in self.paths]
+
+    def tiled(self, tiles):
+        """Returns the list of the tiles of all images, with boxes from `tile_boxes`."""
+        if self.contents is not None or any(parted(path)[1] for path in self.paths):
+            raise ValueError("Tiles need whole image files. Received: images in memory, or boxes.")
+        rows = [
+            (with_box(path, box), label) for path, label in zip(self.paths, self.labels, strict=True) for box in tiles
+        ]
+        return ImageList(*map(list, zip(*rows, strict=True)))
 
     @staticmethod
     def is_dataset(source):
@@ -143,12 +195,18 @@ class ImageList:
                 if error.__cause__:
                     raise
                 raise OSError(str(error)) from None
-        path = Path(self.paths[row])
+        name, box = parted(self.paths[row])
+        path = Path(name)
         if not path.is_file():
             raise FileNotFoundError("the file does not exist" if not path.exists() else "it is not a file")
         if path.stat().st_size > MOST_BYTES:
             raise OSError(f"the file has more than {MOST_BYTES:,} bytes")
-        return path.read_bytes()
+        if box is None:
+            return path.read_bytes()
+        try:
+            return cropped_file(name, box)
+        except BoxError as error:
+            raise OSError(str(error)) from None
 
     def part(self, rows):
         """Returns the `ImageList` of a range of rows."""
@@ -188,7 +246,8 @@ class ImageList:
     @classmethod
     def _of_file(cls, file):
         if file.suffix in (".csv", ".parquet"):
-            return cls._of_pairs(file, zip(*read_image_table(file), strict=True))
+            paths, labels, boxes = read_image_table(file)
+            return cls._of_pairs(file, zip(paths, labels, strict=True), boxes)
         try:
             lines = [line for line in file.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
         except UnicodeDecodeError:
@@ -196,12 +255,15 @@ class ImageList:
         return cls._of_pairs(file, (line.partition("\t")[::2] for line in lines))
 
     @classmethod
-    def _of_pairs(cls, file, pairs):
+    def _of_pairs(cls, file, pairs, boxes=None):
         pairs = list(pairs)
         # As in a shell, paths are relative to the working directory.
         paths = [os.path.abspath(local(path, f"{file}: ")) for path, _ in pairs]
+        if boxes is not None:
+            paths = list(map(with_box, paths, boxes))
         if not paths or len(set(paths)) < len(paths):
-            raise ValueError(f"{file} lists {'an image twice' if paths else 'no images'}. Expected each image once.")
+            what = "an image twice" if boxes is None else "a box twice"
+            raise ValueError(f"{file} lists {what if paths else 'no images'}. Expected each image once.")
         return cls(paths, [label or None for _, label in pairs])
 
     @classmethod
@@ -212,7 +274,10 @@ class ImageList:
         if split is None:
             raise ValueError(f"--images={spec} has no split {part!r}. Expected {' or '.join(dataset.splits())}.")
         if split.boxes is not None:
-            raise ValueError(f"--images={spec} crops images to bounding boxes, but exported models embed whole images.")
+            raise ValueError(
+                f"--images={spec} crops images to bounding boxes. Pass a table with the columns path,x1,y1,x2,y2 "
+                "instead."
+            )
         labels = list(map(split.class_name, split.labels.tolist()))
         if not split.encoded:
             return cls([os.path.abspath(path) for path in split.images], labels)
@@ -226,6 +291,14 @@ def _images_among(paths):
     """Returns the paths of images in supported formats, and warns about images in other formats."""
     tell_of_others([path for path in paths if is_other_image(path)])
     return [path for path in paths if path.suffix.lower() in ENDINGS]
+
+
+def _cropped(name, contents, box):
+    """Returns the part of an image inside a box as the contents of a file. Raises a ValueError if it cannot be read."""
+    try:
+        return cropped(contents, box)
+    except (OSError, BoxError) as error:
+        raise ValueError(f"{name} cannot be read: {error}.") from None
 
 
 def contents_of(image, place):

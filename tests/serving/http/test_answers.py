@@ -1,8 +1,12 @@
 """The service answers those who ask as they should."""
 
+import io
+import json
 import re
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from tests.serving.http.fake_service import FakeSearcher, assert_refused, encoded, in_json, running
 from tfdml.serving.index.threshold import Threshold
@@ -133,6 +137,49 @@ def test_a_filter_goes_to_the_index_without_paths():
         assert_refused(client.post("/search", **form), 400)
         assert_refused(client.post("/embed", json=in_json(encoded(), where="a")), 400, "Unknown field 'where'")
         assert list(client.post("/search", json=in_json(encoded(), where="")).json()) == ["neighbors"]
+
+
+def test_a_box_is_a_part_of_the_image(searcher):
+    pixels = np.random.default_rng(0).integers(0, 255, (6, 8, 3)).astype(np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "PNG")
+    content, found = file.getvalue(), FakeSearcher(["a.png#xywh=1,2,30,40", "b.png#xywh=percent:0,0,50,100", "c.png"])
+    with running(found) as client:
+        for path in ("/search", "/label", "/embed"):
+            for sent in (
+                {"json": in_json(content, box=[2, 1, 7, 5])},
+                {"json": in_json(content, box=[2 / 8, 1 / 6, 7 / 8, 5 / 6])},
+                {"files": {"image": content}, "data": {"box": "2,1,7,5"}},
+            ):
+                answer = client.post(path, **sent)
+                assert answer.status_code == 200, answer.text
+                part = np.asarray(Image.open(io.BytesIO(found.read_files[-1])))
+                np.testing.assert_array_equal(part, pixels[1:5, 2:7])
+        assert len(found.read_files) == 9
+        neighbors = client.post("/search", json=in_json(content)).json()["neighbors"]
+        assert [(each["name"], each.get("box")) for each in neighbors] == [
+            ("a.png", [1, 2, 31, 42]),
+            ("b.png", [0, 0, 0.5, 1]),
+            ("c.png", None),
+        ]
+        for box, told in (
+            ([2, 1, 9.9, 9], "The box 2, 1, 9.9, 9 is outside the image, which has 8 x 6 pixels."),
+            ([5, 1, 5, 3], "The box 5, 1, 5, 3 has no area. Expected x1 < x2 and y1 < y2"),
+            ([0.5, 0.1, 1.2, 0.9], "has fractions above 1"),
+            ([1, 2, 3], "box must have four numbers, x1,y1,x2,y2. Received: 3 numbers."),
+            ([0] * 5000, "Received: 5000 numbers."),
+            ([], "Received: 0 numbers."),
+            ("a,b,c,d", "box must be four numbers. Received: 'a,b,c,d'."),
+            ({"x": 1}, "box must be four numbers"),
+            (True, "box must be four numbers"),
+            ([1e999, 0, 1, 1], "must have finite numbers"),
+        ):
+            body = json.dumps(in_json(content, box=box))
+            answer = client.post("/search", content=body, headers={"content-type": "application/json"})
+            assert_refused(answer, 400, told)
+        assert_refused(client.post("/search", json=in_json(content[:-40], box=[0, 0, 1, 1])), 400, "cannot be read")
+        form = {"image": content, "box": b"1,2,3,4"}
+        assert_refused(client.post("/search", files=form), 400)
 
 
 def test_hits_are_accepted_and_images_labeled_from_a_threshold_on():

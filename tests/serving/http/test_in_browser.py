@@ -1,11 +1,14 @@
 """The command itself: its page in a browser, its answers to a client, and how it ends."""
 
 import base64
+import io
 import json
 import signal
 import urllib.error
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from docs.browser import chromium, what_is_missing
 from tests.commands import Forked, assert_one_error, run
@@ -110,6 +113,61 @@ def test_the_page_finds_neighbors(browser, index, photos, tmp_path):
     finally:
         done = service.kill(signal.SIGTERM)
     assert done.returncode == -signal.SIGTERM and "Traceback" not in done.stderr, done.stderr
+
+
+def test_the_page_draws_boxes_and_searches_for_a_part(browser, tmp_path):
+    wait = pytest.importorskip("selenium.webdriver.support.wait").WebDriverWait(browser, 10)
+    actions = pytest.importorskip("selenium.webdriver.common.action_chains").ActionChains
+    squares = [np.asarray(Image.open(io.BytesIO(picture(seed))).convert("RGB").resize((40, 40))) for seed in range(4)]
+    Image.fromarray(np.hstack(squares)).save(tmp_path / "shelf.png")
+    rows = [f"{tmp_path}/shelf.png,object {each},{40 * each},0,{40 * each + 40},40" for each in range(4)]
+    (tmp_path / "objects.csv").write_text("\n".join(["path,label,x1,y1,x2,y2", *rows]))
+    index_images(tmp_path / "index", ImageList.of(tmp_path / "objects.csv"), model=exported())
+    service = Service(tmp_path / "index")
+    try:
+        browser.get(service.address)
+
+        def find(selector):
+            return browser.find_elements("css selector", selector)
+
+        def first_is(label):
+            marks = [each for each in find("#found .photo i") if each.is_displayed()]
+            return len(marks) == 4 and find("#found li")[0].text.split("\n")[:2] == ["1.000", label]
+
+        def place_of(mark, photo):
+            mark, photo = (each.rect for each in (mark, photo))
+            return (mark["x"] - photo["x"]) / photo["width"], mark["width"] / photo["width"]
+
+        find("#file")[0].send_keys(str(tmp_path / "shelf.png"))
+        wait.until(lambda _: len(find("#found .photo i")) == 4)
+        assert not find("#whole")[0].is_displayed() and not find("#query + i")[0].is_displayed()
+        # The second object, by mouse.
+        query = find("#query")[0]
+        step = query.size["width"] / 4
+        start = actions(browser).move_to_element_with_offset(query, -step + 1, 2 - query.size["height"] // 2)
+        start.click_and_hold().move_by_offset(int(step) - 2, query.size["height"] - 4).release().perform()
+        wait.until(lambda _: first_is_near(find, "object 1"))
+        left, width = place_of(find("#query + i")[0], query)
+        assert left == pytest.approx(0.25, abs=0.05) and width == pytest.approx(0.25, abs=0.06)
+        # A neighbor is drawn with its box, and a click searches for that part.
+        number = next(place for place, each in enumerate(find("#found li")) if each.text.split("\n")[1] == "object 3")
+        mark = find("#found li")[number].find_element("css selector", ".photo i")
+        left, width = place_of(mark, find("#found li")[number].find_element("css selector", "img"))
+        assert left == pytest.approx(0.75, abs=0.05) and width == pytest.approx(0.25, abs=0.06)
+        find("#found button")[number].click()
+        wait.until(lambda _: first_is("object 3"))
+        assert find("#whole")[0].is_displayed()
+        browser.save_screenshot(str(tmp_path / "page.png"))
+        find("#whole")[0].click()
+        wait.until(lambda _: not find("#query + i")[0].is_displayed())
+        assert browser.get_log("browser") == []
+    finally:
+        service.kill(signal.SIGTERM)
+
+
+def first_is_near(find, label):
+    found = find("#found li")
+    return bool(found) and label in found[0].text and find("#query + i")[0].is_displayed()
 
 
 def test_the_page_shows_the_threshold_in_force(browser, index, photos):

@@ -165,7 +165,9 @@ def test_no_text_is_anything_but_a_filter_or_a_valueerror():
 
 
 COUNT, DIM, K = 3000, 16, 5
-KINDS = ["flat", "ivf(lists=20, probes=4)", "hnsw(ef_search=30)", "pq(lists=20, probes=4, subvectors=8)"]
+PQ = "pq(lists=20, probes=4, subvectors=8{more})"
+KINDS = ["flat", "ivf(lists=20, probes=4)", "hnsw(ef_search=30)", PQ.format(more=""), PQ.format(more=", rescore=4")]
+KINDS += ["int8", "int8(rescore=0)", "binary(stored='float32')", "binary(rescore=0)"]
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +176,7 @@ def vectors():
     return found / np.linalg.norm(found, axis=1, keepdims=True)
 
 
-@pytest.fixture(scope="module", params=KINDS, ids=["flat", "ivf", "hnsw", "pq"])
+@pytest.fixture(scope="module", params=KINDS)
 def index(request, vectors):
     made = index_of_kind(request.param).of_size(COUNT).create(DIM, faiss.METRIC_INNER_PRODUCT, lambda count: vectors)
     made.add(vectors)
@@ -191,7 +193,7 @@ def test_a_mask_is_honoured(index, vectors, share, monkeypatch):
     similarities, rows = chosen.search(index, queries, K)
     assert rows.shape == best.shape and mask[rows[rows >= 0]].all()
     shared = np.mean([len(set(one) & set(other)) / len(one) for one, other in zip(rows, best, strict=True)])
-    if chosen.is_exact(index):
+    if chosen.is_exact(index, K):
         np.testing.assert_array_equal(np.sort(rows), np.sort(best))
         np.testing.assert_allclose(similarities, np.take_along_axis(products, rows, 1), atol=1e-5)
     # An approximate search finds about as many as without a mask.

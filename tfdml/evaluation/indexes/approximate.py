@@ -1,8 +1,9 @@
-"""The faiss indexes that evaluation supports: flat, IVF, HNSW and PQ."""
+"""The faiss indexes that evaluation supports: flat, IVF, HNSW, and PQ, int8 and binary with rescoring."""
 
 import math
 from collections.abc import Callable
-from typing import Annotated, Any, Self
+from dataclasses import KW_ONLY
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 
@@ -17,6 +18,8 @@ class ApproximateIndex(Index):
     """Base class of indexes that search the gallery with faiss."""
 
     is_approximate = True
+    #: How many times as many candidates as neighbors are compared again by stored vectors. If 0, there are none.
+    rescore = 0
 
     def check(self, metrics):
         deep = [each.name for each in metrics if isinstance(each, RankMetric) and np.isinf(each.depth(1))]
@@ -125,15 +128,95 @@ class IVF(ApproximateIndex):
         return index
 
 
+class CompressedIndex(ApproximateIndex):
+    """Base class of indexes that search compressed vectors, and can compare the best of them again.
+
+    Args:
+        rescore: Integer. For k neighbors, the `rescore * k` most similar compressed vectors are compared again by their
+            stored vectors. More of them find more of the nearest images but take longer. If 0, no vectors are stored,
+            and similarities are approximate. Defaults to `4`.
+        stored: `"float16"` or `"float32"`. Precision of the stored vectors. They are read from the disk, and only
+            those that a search compares. Defaults to `"float16"`.
+    """
+
+    _: KW_ONLY
+    rescore: Annotated[int, integer(0)] = 4
+    stored: Literal["float16", "float32"] = "float16"
+
+    def compressed(self, dim: int, metric: int, sample: Callable[[int], np.ndarray]) -> Any:
+        """Returns the faiss index of the compressed vectors; see `create`."""
+        raise NotImplementedError
+
+    def create(self, dim, metric, sample):
+        faiss, index = load_faiss(), self.compressed(dim, metric, sample)
+        if not self.rescore:
+            return index
+        is_half = self.stored == "float16"
+        half = faiss.ScalarQuantizer.QT_fp16
+        vectors = faiss.IndexScalarQuantizer(dim, half, metric) if is_half else faiss.IndexFlat(dim, metric)
+        found = faiss.IndexRefine(index, vectors)
+        found.k_factor = self.rescore
+        return found
+
+
+# Number of sampled images that determine the range of each dimension, or the mean.
+RANGE = 2**14
+
+
+@register("index", "int8")
+class Int8(CompressedIndex):
+    """Compares each query with vectors of one byte per dimension, with faiss' 8-bit scalar quantizer.
+
+    A dimension's values are rounded to 256 steps between its smallest and largest value in a sample of the gallery, so
+    vectors need 25% of the memory.
+
+    Args:
+        rescore, stored: see `CompressedIndex`.
+    """
+
+    def compressed(self, dim, metric, sample):
+        faiss = load_faiss()
+        index = faiss.IndexScalarQuantizer(dim, faiss.ScalarQuantizer.QT_8bit, metric)
+        index.train(sample(RANGE))
+        return index
+
+
+# Bits per dimension to which queries are rounded.
+QUERY_BITS = 4
+
+
+@register("index", "binary")
+class Binary(CompressedIndex):
+    """Compares each query with vectors of one bit per dimension, with faiss' RaBitQ index.
+
+    From "RaBitQ: Quantizing High-Dimensional Vectors with a Theoretical Error Bound for Approximate Nearest Neighbor
+    Search" (SIGMOD 2024). The mean of a sample of the gallery is subtracted from the vectors, they are rotated at
+    random, and the sign of each dimension is kept, with 8 bytes per vector to estimate similarities. Vectors of 128
+    dimensions need 5% of the memory.
+
+    Args:
+        rescore, stored: see `CompressedIndex`.
+    """
+
+    def compressed(self, dim, metric, sample):
+        faiss = load_faiss()
+        rotation, bits = faiss.RandomRotationMatrix(dim, dim), faiss.IndexRaBitQ(dim, metric)
+        rotation.init(0)
+        bits.qb = QUERY_BITS
+        index = faiss.IndexPreTransform(rotation, bits)
+        index.train(sample(RANGE))
+        return index
+
+
 # Number of dimensions per part, and so per byte.
 DIMENSIONS = 4
 
 
 @register("index", "pq")
-class PQ(ApproximateIndex):
+class PQ(CompressedIndex):
     """Searches compressed vectors in the lists of an inverted file, with faiss' IVFPQ index.
 
-    Similarities are approximate. From "Product Quantization for Nearest Neighbor Search" (PAMI 2011): vectors are
+    From "Product Quantization for Nearest Neighbor Search" (PAMI 2011): vectors are
     divided into parts, K-means clusters the values of each part, and each part is replaced by the number of its nearest
     center. With one byte per 4 dimensions, vectors need 1/16 of the memory.
 
@@ -143,12 +226,15 @@ class PQ(ApproximateIndex):
         bits: Integer or `None`. Bits per part, which has `2**bits` centers. If `None`, 8, but at least 39 images per
             center. Defaults to `None`.
         lists, probes: see `IVF`.
+        rescore, stored: see `CompressedIndex`. `rescore` defaults to `0`.
     """
 
     subvectors: Count | None = None
     bits: Annotated[int, integer(1, at_most=8)] | None = None
     lists: Count | None = None
     probes: Count = 64
+    _: KW_ONLY
+    rescore: Annotated[int, integer(0)] = 0
 
     def of_size(self, count):
         ivf = IVF(self.lists, self.probes).of_size(count)
@@ -158,9 +244,9 @@ class PQ(ApproximateIndex):
                 f"pq(bits={bits}) needs at least {2**bits} images in the gallery, which has {count}. Remove the "
                 "argument bits, or use index='flat', which is fast for a small gallery."
             )
-        return PQ(self.subvectors, bits, ivf.lists, ivf.probes)
+        return PQ(self.subvectors, bits, ivf.lists, ivf.probes, rescore=self.rescore, stored=self.stored)
 
-    def create(self, dim, metric, sample):
+    def compressed(self, dim, metric, sample):
         faiss = load_faiss()
         parts = self.subvectors or next(size for size in range(max(1, dim // DIMENSIONS), 0, -1) if dim % size == 0)
         if dim % parts:

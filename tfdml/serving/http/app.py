@@ -16,6 +16,7 @@ from prometheus_client import generate_latest
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
+from pipelines.boxes import BoxError, cropped
 from pipelines.checks import ENDING_OF, as_decodable, is_quick, wrong_header
 from tfdml.serving.http.queries import Batcher, CurrentIndex, Query, answer_all, read_query
 from tfdml.serving.http.server import (
@@ -72,12 +73,21 @@ def page():
 UNKNOWN = "unknown"
 K = {"type": "integer", "minimum": 1, "maximum": MOST_NEIGHBORS, "description": "Number of neighbors."}
 WHERE = {"type": "string", "description": "Filter, such as label in ('mug', 'cup') and price < 20."}
+BOX = {
+    "type": "array",
+    "items": {"type": "number"},
+    "minItems": 4,
+    "maxItems": 4,
+    "description": "Left, top, right and bottom of the part of the image to use, in pixels or as fractions of its "
+    "width and height. In a form, separated by commas.",
+}
 
 
 class SimilarImage(BaseModel):
     """An image in the index: its id, the name of its file, its label, and its similarity to the query.
 
-    If the service has a threshold, `accepted` is whether the similarity reaches it.
+    If the service has a threshold, `accepted` is whether the similarity reaches it. If the index has a part of the
+    image, `box` is its left, top, right and bottom, in pixels or as fractions of its width and height.
     """
 
     id: int
@@ -85,6 +95,7 @@ class SimilarImage(BaseModel):
     label: str | None
     similarity: float
     accepted: bool | None = None
+    box: list[float] | None = None
 
 
 class SimilarImages(BaseModel):
@@ -105,10 +116,11 @@ class SimilarImages(BaseModel):
         images = [
             SimilarImage(
                 id=neighbor.id,
-                name=os.path.basename(neighbor.path),
+                name=os.path.basename(neighbor.file),
                 label=neighbor.label,
                 similarity=neighbor.similarity,
                 accepted=None if threshold.value is None else threshold.accepts(neighbor.similarity),
+                box=neighbor.box,
             )
             for neighbor in answer.neighbors
         ]
@@ -178,7 +190,7 @@ def _body(**options):
     return {"requestBody": {"required": True, "content": content}}
 
 
-SEARCH, EMBED = _body(k=K, where=WHERE), _body()
+SEARCH, EMBED = _body(box=BOX, k=K, where=WHERE), _body(box=BOX)
 REFUSED = {
     400: "The request, its filter or the image is not valid.",
     401: "The token is missing or wrong.",
@@ -220,9 +232,9 @@ def create_app(searcher, limits=None, *, batch_size=32, token="", hosts=(), thre
     """
     limits, metrics, index = limits or Limits(), Metrics(), CurrentIndex(searcher)
 
-    def decode(contents):
-        reader = index.searcher
-        return [(reader, reader.read(contents[0]))]
+    def decode(questions):
+        ((contents, box),), reader = questions, index.searcher
+        return [(reader, reader.read(contents if box is None else cropped(contents, box)))]
 
     def answer_batch(queries):
         metrics.batches.inc()
@@ -275,13 +287,18 @@ def create_app(searcher, limits=None, *, batch_size=32, token="", hosts=(), thre
 
 def _add_queries(app, decoders, batcher, limits):
     async def ask(request, default_k):
-        content, k, where = await read_query(request, limits, default_k)
+        content, box, k, where = await read_query(request, limits, default_k)
         # The model decodes all quick images of a batch in one call, which takes less time than one call per image.
         reader, image = None, content
-        if not is_quick(content):
+        if box is not None or not is_quick(content):
             try:
                 async with asyncio.timeout(limits.decoding):
-                    reader, image = await asyncio.wrap_future(decoders.submit(content))
+                    reader, image = await asyncio.wrap_future(decoders.submit((content, box)))
+            except BoxError as error:
+                raise HTTPException(400, f"{str(error).rstrip('.').capitalize()}.") from None
+            except OSError:
+                # The part of an image that cannot be decoded.
+                image = None
             except TimeoutError:
                 reason = f"The image was not decoded within {limits.decoding:g} seconds."
                 raise HTTPException(503, f"{reason} Try again, or send a smaller image.") from None

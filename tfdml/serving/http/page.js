@@ -1,7 +1,8 @@
 "use strict";
 const at = id => document.getElementById(id);
-// Object URLs of the images on the page (to free them later), the number of the last search, and its query.
-let shown = [], last = 0, asked = null;
+// Object URLs of the images on the page (to free them later), the number of the last search, its image and its box, which
+// is the left, top, right and bottom as fractions of the image, or null.
+let shown = [], last = 0, asked = null, part = null;
 
 const headers = () => {
   const token = sessionStorage.getItem("token");
@@ -34,20 +35,24 @@ function address(blob) {
   return made;
 }
 
-async function search(image) {
+async function search(image, box = null) {
   const number = ++last;
   asked = image;
+  part = box;
   shown.forEach(URL.revokeObjectURL);
   shown = [];
   tell(null);
   at("found").replaceChildren();
   at("query").src = address(image);
-  at("query").hidden = false;
+  at("frame").hidden = false;
+  at("whole").hidden = !box;
+  outline(at("query"), box);
   at("state").textContent = "Searching…";
   at("answer").hidden = true;
   try {
     // The label is a separate request, because it has its own number of voting neighbors.
-    const [found, voted] = await Promise.all([ask("/search", image, {k: at("k").value}), ask("/label", image, {})]);
+    const where = box ? {box: box.join(",")} : {};
+    const [found, voted] = await Promise.all([ask("/search", image, {k: at("k").value, ...where}), ask("/label", image, where)]);
     if (number !== last) return;
     at("state").textContent = counted(found);
     at("label").textContent = labeled(voted);
@@ -80,6 +85,21 @@ function labeled({label, similarity, threshold}) {
   return label + nearest + (similarity < threshold ? ", below the threshold)" : ")");
 }
 
+// Draws a box, as fractions, over the image in a span, or hides it.
+function outline(picture, box) {
+  const mark = picture.nextElementSibling;
+  mark.hidden = !box;
+  if (!box) return;
+  const [left, top, right, bottom] = box.map(each => 100 * each);
+  Object.assign(mark.style, {left: left + "%", top: top + "%", width: right - left + "%", height: bottom - top + "%"});
+}
+
+// Boxes of the index may be in pixels of the image.
+function fractions(box, {naturalWidth, naturalHeight}) {
+  if (!box || Math.max(...box) <= 1) return box ?? null;
+  return box.map((each, place) => Math.min(each / (place % 2 ? naturalHeight : naturalWidth), 1));
+}
+
 function element(name, text) {
   const made = document.createElement(name);
   made.textContent = text;
@@ -88,21 +108,26 @@ function element(name, text) {
 
 function item(neighbor, number) {
   const row = document.createElement("li"), button = document.createElement("button");
-  const picture = document.createElement("img");
+  const frame = element("span", ""), photo = element("span", ""), picture = document.createElement("img");
+  frame.className = "frame";
+  photo.className = "photo";
+  photo.append(picture, document.createElement("i"));
+  frame.append(photo);
+  outline(picture, null);
   if (neighbor.accepted === false) row.className = "below";
   picture.alt = neighbor.name;
   button.title = "Search for this image";
-  button.append(picture, element("strong", neighbor.similarity.toFixed(3)), element("span", neighbor.label ?? ""));
+  button.append(frame, element("strong", neighbor.similarity.toFixed(3)), element("span", neighbor.label ?? ""));
   button.append(element("small", neighbor.name));
   row.append(button);
   call("/images/" + neighbor.id).then(response => response.blob()).then(blob => {
     if (number !== last) return;
     picture.src = address(blob);
-    button.addEventListener("click", () => search(blob));
+    picture.addEventListener("load", () => outline(picture, fractions(neighbor.box, picture)));
+    button.addEventListener("click", () => search(blob, fractions(neighbor.box, picture)));
   }).catch(error => {
     const none = element("span", error.message);
-    none.className = "none";
-    picture.replaceWith(none);
+    photo.replaceWith(none);
   });
   return row;
 }
@@ -117,7 +142,39 @@ at("file").addEventListener("change", event => {
   take(event.target.files);
   event.target.value = "";
 });
-for (const id of ["k", "where"]) at(id).addEventListener("change", () => asked && search(asked));
+for (const id of ["k", "where"]) at(id).addEventListener("change", () => asked && search(asked, part));
+at("whole").addEventListener("click", () => search(asked));
+
+// A box is drawn from one corner to the opposite one. Smaller ones are clicks.
+const SMALLEST = 0.02;
+let corner = null;
+function place(event) {
+  const area = at("query").getBoundingClientRect();
+  const within = (value, size) => Math.min(Math.max(value / size, 0), 1);
+  return [within(event.clientX - area.left, area.width), within(event.clientY - area.top, area.height)];
+}
+function drawn(event) {
+  const end = place(event);
+  return [0, 1].map(axis => Math.min(corner[axis], end[axis])).concat([0, 1].map(axis => Math.max(corner[axis], end[axis])));
+}
+at("query").addEventListener("pointerdown", event => {
+  if (!asked || event.button) return;
+  event.preventDefault();
+  at("query").setPointerCapture(event.pointerId);
+  corner = place(event);
+});
+at("query").addEventListener("pointermove", event => corner && outline(at("query"), drawn(event)));
+at("query").addEventListener("pointercancel", () => {
+  corner = null;
+  outline(at("query"), part);
+});
+at("query").addEventListener("pointerup", event => {
+  if (!corner) return;
+  const box = drawn(event);
+  corner = null;
+  if (Math.min(box[2] - box[0], box[3] - box[1]) < SMALLEST) outline(at("query"), part);
+  else search(asked, box);
+});
 addEventListener("paste", event => take(event.clipboardData.files));
 addEventListener("dragover", event => {
   event.preventDefault();
@@ -136,7 +193,7 @@ at("access").addEventListener("submit", async event => {
     await call("/metrics");
     at("access").hidden = true;
     tell(null);
-    if (asked) search(asked);
+    if (asked) search(asked, part);
   } catch {
     sessionStorage.removeItem("token");
     tell(new Error("This token is wrong. Enter the token of the service."));

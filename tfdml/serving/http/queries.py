@@ -18,6 +18,7 @@ from python_multipart.multipart import parse_options_header
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 
+from pipelines.boxes import BoxError, checked_box
 from pipelines.checks import wrong_header
 from pipelines.images.decoding import why_costly
 from tfdml.serving.http.server import MOST_NEIGHBORS
@@ -266,17 +267,17 @@ FORM, JSON = "multipart/form-data", "application/json"
 
 
 async def read_query(request, limits, default_k):
-    """Returns the image, the number of neighbors and the filter of a request. A bad request is an HTTPException.
+    """Returns the image, box, number of neighbors and filter of a request. A bad request is an HTTPException.
 
-    The request contains a form with `image`, `k` and `where`, or JSON with `b64`, `k` and `where`. If `default_k` is 0,
-    it may contain neither a number of neighbors nor a filter.
+    The request contains a form with `image`, `box`, `k` and `where`, or JSON with `b64` instead of `image`. If
+    `default_k` is 0, it may contain neither a number of neighbors nor a filter. Without a box, it is `None`.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    names = {"k", "where"} if default_k else set()
+    names = {"box", "k", "where"} if default_k else {"box"}
     if kind == FORM:
-        content, k, where = await _of_form(request, names)
+        content, box, k, where = await _of_form(request, names)
     elif kind == JSON:
-        content, k, where = await run_in_threadpool(_of_json, await request.body(), names)
+        content, box, k, where = await run_in_threadpool(_of_json, await request.body(), names)
     else:
         raise HTTPException(415, f"The content type must be {FORM} or {JSON}. Received: {kind[:100] or 'none'}.")
     if len(content) <= AT_ONCE:
@@ -288,7 +289,18 @@ async def read_query(request, limits, default_k):
     if where is not None and not isinstance(where, str):
         raise HTTPException(400, "where must be a string, such as label == 'cup'.")
     # An HTML form sends an empty field as an empty string.
-    return content, default_k if k is None else k, where or None
+    return content, None if box in (None, "") else _box(box), default_k if k is None else k, where or None
+
+
+def _box(box):
+    """Returns a box as four floats. Raises an HTTPException unless it can be a part of an image."""
+    try:
+        return checked_box(box.split(",") if isinstance(box, str) else box)
+    except ValueError as error:
+        told = str(error) if isinstance(error, BoxError) else f"box must be four numbers. Received: {str(box)[:100]!r}."
+    except (TypeError, OverflowError):
+        told = f"box must be four numbers. Received: {str(box)[:100]!r}."
+    raise HTTPException(400, told)
 
 
 async def _of_form(request, names):
@@ -300,14 +312,16 @@ async def _of_form(request, names):
     # The context closes the form's files, which otherwise stay open.
     async with request.form(max_files=1, max_fields=max(len(names), 1)) as form:
         _check_names(form.keys(), {"image", *names}, "image")
-        upload, k, where = form["image"], form.get("k"), form.get("where")
+        upload, box, k, where = form["image"], form.get("box"), form.get("k"), form.get("where")
         if not isinstance(upload, UploadFile):
             raise HTTPException(400, "The field image contains text. Send a file.")
         if re.search(r"[/\\\0]", upload.filename or ""):
             raise HTTPException(400, "The file name contains a path. Send only the name of the file.")
-        if isinstance(k, UploadFile):
-            raise HTTPException(400, "The field k contains a file. Send a number.")
-        return await upload.read(), int(k) if k is not None and re.fullmatch("[0-9]{1,9}", k) else k, where
+        for name, value in {"k": k, "box": box}.items():
+            if isinstance(value, UploadFile):
+                raise HTTPException(400, f"The field {name} contains a file. Send numbers.")
+        k = int(k) if k is not None and re.fullmatch("[0-9]{1,9}", k) else k
+        return await upload.read(), box, k, where
 
 
 def _of_json(body, names):
@@ -321,7 +335,8 @@ def _of_json(body, names):
     if not isinstance(fields["b64"], str):
         raise HTTPException(400, "b64 must be a string. Send the content of the file in base64.")
     try:
-        return base64.b64decode(fields["b64"], validate=True), fields.get("k"), fields.get("where")
+        content = base64.b64decode(fields["b64"], validate=True)
+        return content, fields.get("box"), fields.get("k"), fields.get("where")
     except ValueError:
         raise HTTPException(
             400, "b64 is not valid base64. Send the content of the file in base64, without line breaks."

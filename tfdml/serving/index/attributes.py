@@ -9,6 +9,7 @@ import pyarrow
 import pyarrow.compute
 from pyarrow import types
 
+from pipelines.boxes import COLUMNS, box_of_row, parted, with_box
 from pipelines.labels import read_table
 from tfdml.files.checked import reason_of
 from tfdml.files.shards import read_columns, values_of
@@ -79,8 +80,10 @@ def read_attributes(file, paths):
     try:
         if kind_of("path", table["path"].type) != "text":
             raise ValueError(f"the column path has the type {table['path'].type} instead of text")
-        places = _places(values_of(table["path"]), set(paths))
-        missing = [path for path in paths if path not in places]
+        places = _places(_names_in(table), set(paths))
+        # The row of a photo is also for each box in it.
+        places = {path: places.get(path, places.get(parted(path)[0])) for path in paths}
+        missing = [path for path, place in places.items() if place is None]
         if missing:
             raise ValueError(f"it has no row for {len(missing):,} of {len(paths):,} images, for example {missing[0]}")
         table = table.take([places[path] for path in paths])
@@ -95,6 +98,15 @@ def read_attributes(file, paths):
     if empty:
         warn("%s has no values for these images in the columns %s, which are not added.", file, ", ".join(empty))
     return found.drop_columns(empty)
+
+
+def _names_in(table):
+    """Returns the paths of a table, with boxes if it has columns for them."""
+    paths = values_of(table["path"])
+    if not set(COLUMNS) <= set(table.column_names):
+        return paths
+    boxes = [box_of_row(row, f"row {place}") for place, row in enumerate(table.select(COLUMNS).to_pylist())]
+    return [with_box(os.path.abspath(path or ""), box) for path, box in zip(paths, boxes, strict=True)]
 
 
 def _places(found, wanted):
@@ -120,7 +132,7 @@ def joined(rows, ids, paths, new):
     if new is None:
         return found
     places = dict(zip(new["path"].to_pylist(), range(len(new)), strict=True))
-    chosen = [places.get(path) for path in paths]
+    chosen = [places.get(path, places.get(parted(path)[0])) for path in paths]
     replaced = np.array([place is not None for place in chosen])
     for name, column in _taken(new, chosen, ("path",)).items():
         found[name] = _merged(name, found.get(name), column, replaced)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pipelines.boxes import parted, tile_boxes
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.files.checked import cleared, damaged, locked, naming
 from tfdml.files.shards import MANIFEST, EmbeddingShards
@@ -29,7 +30,8 @@ def delete_images(out, paths, compact=True):
     """Deletes images from the index in a folder. Returns the number of deleted and of remaining images.
 
     If the index has none of the images, there is nothing to do, so a command that was killed at its end can be
-    repeated. Paths are written as in the index, or relative to the working directory.
+    repeated. Paths are written as in the index, or relative to the working directory. The path of a photo with boxes
+    stands for all of them.
 
     If `compact`, the images are erased from all files, which builds the index again. Otherwise, they are marked as
     deleted, and erased once 20% of the rows are marked.
@@ -43,7 +45,9 @@ def delete_images(out, paths, compact=True):
         names = set()
         for path in paths:
             spellings = (str(path), os.path.relpath(path, out), os.path.abspath(path))
-            names.add(next((name for name in spellings if name in there), spellings[-1]))
+            chosen = next((name for name in spellings if name in there), None)
+            boxes = {name for name in there if parted(name)[0] in spellings} if chosen is None else {chosen}
+            names |= boxes or {spellings[-1]}
         unknown = sorted(names - there)
         if len(unknown) == len(names):
             return 0, len(present)
@@ -162,12 +166,13 @@ UNFINISHED = {".lock", "embeddings", "model", "images", "bad_images.jsonl"}
 OURS = ("index-", "images-", "deleted-", ".writing-")
 
 
-def index_images(out, images, *, model="", kind="flat", add=False, update=False, attributes=None, **options):
+def index_images(out, images, *, model="", kind="flat", tiles="", add=False, update=False, attributes=None, **options):
     """Indexes an `ImageList`, resumes an interrupted indexing, or adds the images to an existing index with `add`.
 
     A new index needs an exported `model`. It has the type `kind`, such as `ivf(probes=32)`. An existing index
-    keeps its model and its type. With `update`, images that are already in the index are embedded again. `attributes`
-    is a table from `read_attributes`, or `None`. The other options are `shard_rows` and `batch_size` of `embed_into`.
+    keeps its model, its type and its tiles. With `tiles`, such as `2x2+1`, each of these parts of an image is a row.
+    With `update`, images that are already in the index are embedded again. `attributes` is a table from
+    `read_attributes`, or `None`. The other options are `shard_rows` and `batch_size` of `embed_into`.
 
     Returns the number of images in the index, and a dictionary from the paths of unreadable images to the reasons.
     """
@@ -175,6 +180,8 @@ def index_images(out, images, *, model="", kind="flat", add=False, update=False,
     _check_target(folder, add)
     if not add:
         index_of_kind(kind)
+    tiles = folder.manifest().get("tiles", "") if add else tiles
+    images = images.tiled(tile_boxes(tiles)) if tiles else images
     with _changing(folder):
         shards, embedder = _opened(folder, model, add)
         if not add:
@@ -191,7 +198,7 @@ def index_images(out, images, *, model="", kind="flat", add=False, update=False,
 
         there = set() if update else shards.paths(without=_deleted_ids(folder))
         embed_into(shards, images, embedder, there=there, on_read=keep if in_memory else None, **options)
-        build(folder, shards, kind, embedder.metric, attributes=attributes)
+        build(folder, shards, kind, embedder.metric, attributes=attributes, tiles=tiles)
         return folder.size(), dict(shards.bad)
 
 

@@ -2,6 +2,7 @@
 
 from PIL import Image, ImageDraw, ImageOps
 
+from pipelines.boxes import in_pixels, parted
 from pipelines.checks import open_heic
 from tfdml.files.checked import naming, open_file
 
@@ -36,11 +37,14 @@ def draw(queries, found, path):
 
 def _tile(file):
     """Returns the image in a square, or a gray square if the file no longer exists."""
+    path, box = parted(str(file))
     try:
-        with open_file(file) as content, Image.open(content) as image:
-            # Decode at a smaller size if the format supports it.
-            image.draft("RGB", (2 * SIDE, 2 * SIDE))
+        with open_file(path) as content, Image.open(content) as image:
+            if box is None:
+                # Decode at a smaller size if the format supports it.
+                image.draft("RGB", (2 * SIDE, 2 * SIDE))
             upright = ImageOps.exif_transpose(image).convert("RGB")
+            upright = upright if box is None else upright.crop(in_pixels(box, *upright.size))
             return ImageOps.pad(upright, (SIDE, SIDE), color="white")
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
         return Image.new("RGB", (SIDE, SIDE), "lightgray")

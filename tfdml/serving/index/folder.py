@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 
+from pipelines.boxes import TILES, parted
 from pipelines.dataset import write_list
 from pipelines.stored import local
 from tfdml import registry
@@ -47,6 +48,7 @@ ENTRIES = {
     "images": dict,
     "deleted": lambda value: value is None or isinstance(value, dict) and isinstance(value.get("number"), int),
     "upgrades": lambda value: value is None or type(value) is int and value >= 0,
+    "tiles": lambda value: value is None or isinstance(value, str) and TILES.fullmatch(value) is not None,
 }
 
 
@@ -59,15 +61,19 @@ def numbered(name, upgrades):
 _LIMIT = threading.Lock()
 
 
-def read_faiss(path):
-    """Returns the index in a file. Raises a ValueError if it is damaged, or declares vectors larger than the file."""
+def read_faiss(path, mapped=False):
+    """Returns the index in a file. Raises a ValueError if it is damaged, or declares vectors larger than the file.
+
+    If `mapped`, vectors stay in the file, from which searches read them, and no more can be added.
+    """
     faiss = load_faiss()
     with _LIMIT:
         before = faiss.get_deserialization_vector_byte_limit()
         faiss.set_deserialization_vector_byte_limit(max(path.stat().st_size, 2**20))
         try:
             # Skip the precomputed table of a compressed index. It is not in the file and may be larger than the limit.
-            return faiss.read_index(str(path), faiss.IO_FLAG_SKIP_PRECOMPUTE_TABLE)
+            flags = faiss.IO_FLAG_SKIP_PRECOMPUTE_TABLE | (faiss.IO_FLAG_MMAP_IFC if mapped else 0)
+            return faiss.read_index(str(path), flags)
         except RuntimeError as error:
             raise ValueError(f"{path} is not a readable faiss index: {str(error)[-200:]}") from None
         finally:
@@ -172,15 +178,20 @@ class IndexFolder:
                 "so the embeddings cannot be compared."
             )
 
-    def read_index(self, manifest):
-        """Returns the faiss index."""
+    def read_index(self, manifest, mapped=False):
+        """Returns the faiss index. If `mapped`, stored vectors for rescoring stay in the file; see `read_faiss`."""
         faiss = load_faiss()
         path = checked_file(self.path, f"index-{manifest['generation']}.faiss", manifest["index"])
-        index = read_faiss(path)
+        is_rescored = index_of_kind(manifest["spec"]).rescore > 0
+        index = read_faiss(path, mapped and is_rescored)
+        if is_rescored != isinstance(index, faiss.IndexRefine):
+            has = "has no stored vectors to rescore with" if is_rescored else "has stored vectors"
+            raise ValueError(f"{path} {has}, but its manifest has kind={manifest['spec']}. Create the index again.")
         metric = faiss.METRIC_L2 if manifest["metric"] == "euclidean" else faiss.METRIC_INNER_PRODUCT
-        if isinstance(index, faiss.IndexIVFPQ) and metric == faiss.METRIC_L2:
+        lists = faiss.downcast_index(index.base_index) if is_rescored else index
+        if isinstance(lists, faiss.IndexIVFPQ) and metric == faiss.METRIC_L2:
             # The table makes searches faster. faiss does not use it for inner products.
-            index.precompute_table()
+            lists.precompute_table()
         if (index.d, index.ntotal, index.metric_type) != (manifest["dimension"], manifest["count"], metric):
             raise ValueError(
                 f"{path} has {index.ntotal} vectors with {index.d} dimensions, which does not match the manifest."
@@ -248,10 +259,10 @@ class IndexFolder:
         """Returns the path of an image in the index as a string. A name that is not a path is returned as it is."""
         if os.sep not in path:
             return path
-        file = os.path.join(self.path, path)
+        file = os.path.join(self.path, parted(path)[0])
         if not os.path.isabs(path) and (os.path.islink(file) or not self._is_inside(os.path.dirname(file))):
             raise ValueError(f"{file} leads out of the index {self.path}. Do not use this index.")
-        return file
+        return os.path.join(self.path, path)
 
     def write(self, index, columns, about, deleted):
         """Writes a new generation: a faiss index, the columns of its rows, and a mask `[N]` of deleted rows.
@@ -288,18 +299,19 @@ def index_of_kind(kind):
     index = registry.create("index", kind)
     if not index.is_approximate:
         raise ValueError(
-            f"kind={kind} does not make an index. Expected flat, ivf, hnsw or pq. For exact search, use flat."
+            f"kind={kind} does not make an index. Expected flat, ivf, hnsw, pq, int8 or binary. For "
+            "exact search, use flat."
         )
     return index
 
 
-def build(folder, shards, spec, metric, anew=False, attributes=None, upgrades=None):
+def build(folder, shards, spec, metric, anew=False, attributes=None, upgrades=None, tiles=""):
     """Writes the index of all embeddings, either by adding new ones to the existing index or from scratch.
 
     If two rows have the same path, the later row is the image, and the other row is deleted. An existing index keeps
     its index type. It keeps its metric as well, unless `upgrades`, the number of model upgrades, is passed. With
     `anew`, its vectors are not reused, and deleted rows disappear. `attributes` is a table with the column `path` and
-    other columns, or `None`.
+    other columns, or `None`. `tiles`, such as `2x2+1`, are recorded in a new index, and searches merge them.
     """
     if not len(shards):
         _write_bad(folder, shards)
@@ -327,6 +339,9 @@ def build(folder, shards, spec, metric, anew=False, attributes=None, upgrades=No
         bar.add(len(block.embeddings))
     about = {"model": shards.model, "dimension": shards.dimension, "metric": metric, "spec": spec, "kind": kind}
     about |= {"count": len(shards), "trained_on": trained_on}
+    tiles = manifest.get("tiles") if manifest else tiles
+    if tiles:
+        about["tiles"] = tiles
     upgrades = (manifest or {}).get("upgrades", 0) if upgrades is None else upgrades
     if upgrades:
         about["upgrades"] = upgrades

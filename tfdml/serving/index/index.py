@@ -107,6 +107,7 @@ class Index:
         paths: Sequence[FilePath] | None = None,
         ids: Sequence[int] | np.ndarray | None = None,
         vectors: Embeddings | None = None,
+        boxes: Any = None,
     ) -> np.ndarray:
         """Adds images, or replaces images that have the same path.
 
@@ -123,6 +124,8 @@ class Index:
                 to `None`.
             ids: N integers that no image in the index has. If `None`, the next integers. Defaults to `None`.
             vectors: `[N, D]` embeddings to add instead of images. Defaults to `None`.
+            boxes: `[N, 4]` left, top, right and bottom of the part of each image to add, in pixels or as fractions of
+                its width and height. An image may occur several times with different boxes. Defaults to `None`.
 
         Returns:
             Ids of the images, an integer array `[N]`. Images that cannot be read are skipped and have the id -1.
@@ -136,12 +139,16 @@ class Index:
                 f"add() needs either images or vectors. Received: {'neither' if images is None else 'both'}."
             )
         files = None
+        self._check_boxes(boxes, images)
         if images is None:
             vectors = checked_vectors(vectors)
         elif reads_files(self._embedder, images):
-            files = self._listed(images)
+            files = self._listed(images, boxes)
         else:
             vectors, _ = self._embedder.embed_readable(images)
+        folder = self._store.folder if isinstance(self._store, FolderStore) else None
+        if folder is not None and folder.exists() and folder.manifest().get("tiles"):
+            raise ValueError(f"The index {self._store} has tiles. Add images by python -m tfdml.index --add.")
         count = len(vectors if files is None else files)
         new, table = new_rows(count, files, labels=labels, attributes=attributes, paths=paths, ids=ids)
         if new is not None:
@@ -172,6 +179,7 @@ class Index:
         where: str | None = None,
         *,
         vectors: Embeddings | None = None,
+        boxes: Any = None,
         text: str | Sequence[str] | None = None,
         text_weight: float = 0.5,
     ) -> Found:
@@ -184,6 +192,8 @@ class Index:
                 It can use the attributes, `label`, `path` and `id`. Filters are parsed and never run as code. If
                 `None`, all images can be found. Defaults to `None`.
             vectors: `[Q, D]` embeddings of the queries, instead of images. Defaults to `None`.
+            boxes: `[Q, 4]`, or `[4]` for a single image. Left, top, right and bottom of the part of each image to
+                search for, in pixels or as fractions of its width and height. Defaults to `None`.
             text: A text, or Q texts, to search for instead of images, if the model has a text tower, see
                 `tfdml.TwoTowers`. With images, both are combined. Defaults to `None`.
             text_weight: Float from 0 to 1. Weight of a text next to an image. Defaults to `0.5`.
@@ -198,11 +208,12 @@ class Index:
         if (images is None and text is None) == (vectors is None):
             received = "none of them" if vectors is None else "vectors and others"
             raise ValueError(f"search() needs images, a text, both of them, or vectors. Received: {received}.")
+        self._check_boxes(boxes, images)
         if text is not None:
             searcher = self._current()
-            return searcher.search_vectors(searcher.embed_query(images, text, text_weight), k, where)
+            return searcher.search_vectors(searcher.embed_query(images, text, text_weight, boxes), k, where)
         if images is not None:
-            return self._current().search(images, k, where)
+            return self._current().search(images, k, where, boxes)
         return self._current().search_vectors(checked_vectors(vectors), k, where)
 
     def delete(self, ids: int | Iterable[int], *, compact: bool = False) -> None:
@@ -250,7 +261,7 @@ class Index:
         """
         return labeling.duplicate_groups(self._current(), threshold)
 
-    def label(self, images: Any, k: int = 5, threshold: float | None = None) -> list[Labeled]:
+    def label(self, images: Any, k: int = 5, threshold: float | None = None, boxes: Any = None) -> list[Labeled]:
         """Labels images by a vote of their nearest neighbors.
 
         Args:
@@ -259,12 +270,14 @@ class Index:
             threshold: Float or `None`. Minimum similarity to the nearest neighbor with the winning label. Below it, an
                 image gets no label. If `None`, the threshold that `python -m tfdml.threshold` has fitted for the model,
                 if there is one. Defaults to `None`.
+            boxes: `[N, 4]` boxes of objects in the images, as in `search`. Defaults to `None`.
 
         Returns:
-            A list with one `Labeled` object per image.
+            A list with one `Labeled` object per image, or per box.
         """
+        self._check_boxes(boxes, images)
         if reads_files(self._embedder, images):
-            files = self._listed(images)
+            files = self._listed(images, boxes)
             images = files.paths if files.contents is None else list(files.contents)
         searcher = self._current()
         least = threshold_for(searcher) if threshold is None else Threshold(threshold)
@@ -331,8 +344,12 @@ class Index:
             )
         return self._model or self._current().model
 
-    def _listed(self, images):
-        files = ImageList.of_images(images)
+    def _check_boxes(self, boxes, images):
+        if boxes is not None and (images is None or not reads_files(self._embedder, images)):
+            raise ValueError("boxes need a model that reads image files. Crop the images yourself instead.")
+
+    def _listed(self, images, boxes=None):
+        files = ImageList.of_images(images, boxes)
         if not len(files):
             raise ValueError("images is empty. Expected at least one image.")
         return files

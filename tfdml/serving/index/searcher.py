@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from pipelines.boxes import parted
 from pipelines.reading.sources import Images
 from tfdml.registry.arguments import Embeddings, FilePath
 from tfdml.serving.embedders import VECTORS, AnyEmbedder, is_of_arrays, reads_files
@@ -169,7 +170,7 @@ class Searcher:
         """Folder of the SavedModel and its card, or `None` for other embedders."""
         return self._model_path
 
-    def search(self, images: Images, k: int = 10, where: str | None = None) -> Found:
+    def search(self, images: Images, k: int = 10, where: str | None = None, boxes: Any = None) -> Found:
         """Returns the `k` nearest neighbors of each image, the nearest first.
 
         Args:
@@ -178,17 +179,19 @@ class Searcher:
             k: Integer. Number of neighbors. If the index has fewer images, all of them are returned. Defaults to `10`.
             where: String or `None`. Filter for the images to find, such as `"label in ('mug', 'cup') and price < 20"`.
                 If `None`, all images can be found. Defaults to `None`.
+            boxes: `[N, 4]`, or `[4]` for a single image, or `None`. Left, top, right and bottom of the part of each
+                image to search for, in pixels or as fractions of its width and height. Defaults to `None`.
 
         Returns:
             A `Found`: a list with one list of `Neighbor` objects per image.
 
         Raises:
-            ValueError: If an image cannot be read, or the filter is not valid.
+            ValueError: If an image cannot be read, a box is not inside its image, or the filter is not valid.
         """
         if where is not None:
             # Report errors in the filter before the images are embedded.
             condition_of(where, self.store.columns())
-        return self.search_vectors(self.embed(images), k, where)
+        return self.search_vectors(self.embed(images, boxes), k, where)
 
     def search_vectors(
         self, vectors: Embeddings, k: int = 10, where: str | None = None, hidden: Collection[str] = ()
@@ -211,14 +214,17 @@ class Searcher:
             # request.
             raise StoreError(str(error)) from error
 
-    def embed_query(self, images: Images | None, text: str | Sequence[str] | None, text_weight: float) -> np.ndarray:
-        """Returns the embeddings of queries by images, by texts, or by both.
+    def embed_query(
+        self, images: Images | None, text: str | Sequence[str], text_weight: float = 0.5, boxes: Any = None
+    ) -> np.ndarray:
+        """Returns the embeddings of queries by texts, or by images and texts.
 
         Args:
             images: Images in the forms that `search` accepts, or `None`.
-            text: A text for all queries, or one per query. If `None`, queries are images alone.
+            text: A text for all queries, or one per query.
             text_weight: Float from 0 to 1. Weight of the text next to an image: the query is the sum of both
-                embeddings, with the weights `1 - text_weight` and `text_weight`.
+                embeddings, with the weights `1 - text_weight` and `text_weight`. Defaults to `0.5`.
+            boxes: Boxes in the images, as in `search`. Defaults to `None`.
 
         Returns:
             Embeddings, float32 `[Q, D]`.
@@ -226,8 +232,6 @@ class Searcher:
         Raises:
             ValueError: If an image cannot be read, a text is empty, or the model has no text tower.
         """
-        if text is None:
-            return self.embed(images)
         texts = [text] if isinstance(text, str) else list(text)
         if not texts or not all(isinstance(each, str) and each.strip() for each in texts):
             raise ValueError(f"text must be one text or several, none of them empty. Received: text={text!r}.")
@@ -241,7 +245,7 @@ class Searcher:
             return vectors
         if not 0 <= text_weight <= 1:
             raise ValueError(f"text_weight must be from 0 to 1. Received: text_weight={text_weight}.")
-        pictured = self.embed(images)
+        pictured = self.embed(images, boxes)
         if len(texts) not in (1, len(pictured)):
             raise ValueError(
                 f"text must have one text, or one for each of the {len(pictured)} images. Received: {len(texts)} texts."
@@ -263,18 +267,20 @@ class Searcher:
         """
         return self.model.embed_readable(images)
 
-    def embed(self, images: Images) -> np.ndarray:
+    def embed(self, images: Images, boxes: Any = None) -> np.ndarray:
         """Returns the embeddings of images, float32 `[N, D]`.
 
         Args:
             images: Images in the forms that `search` accepts.
+            boxes: Boxes as in `search`. Defaults to `None`.
 
         Raises:
-            ValueError: If an image cannot be read.
+            ValueError: If an image cannot be read, or a box is not inside its image.
         """
-        embeddings, _, reasons = self._embedded(images)
+        embeddings, _, reasons = self._embedded(images, boxes)
         for name, reason in reasons.items():
-            raise ValueError(f"{name} cannot be read: {reason}. Expected a complete JPEG, PNG, WebP or AVIF file.")
+            expected = "" if parted(name)[1] else ". Expected a complete JPEG, PNG, WebP or AVIF file"
+            raise ValueError(f"{name} cannot be read: {reason}{expected}.")
         return embeddings
 
     def embed_readable(self, images: Images) -> tuple[np.ndarray, np.ndarray]:
@@ -288,13 +294,15 @@ class Searcher:
         """
         return self._embedded(images)[:2]
 
-    def _embedded(self, images):
+    def _embedded(self, images, boxes=None):
         """Returns embeddings, whether each image could be read, and a dictionary from unreadable names to reasons."""
         model = self.model
         if not reads_files(model, images):
+            if boxes is not None:
+                raise ValueError("boxes need a model that reads image files. Crop the images yourself instead.")
             return *model.embed_readable(images), {}
-        files = ImageList.of_images(images)
-        missing = [] if files.contents is not None else [path for path in files.paths if not Path(path).exists()]
+        files = ImageList.of_images(images, boxes)
+        missing = [] if files.contents is not None else [path for path in files.files() if not Path(path).exists()]
         if missing:
             raise ValueError(f"{missing[0]} does not exist. Expected the path of an image file.")
         kept, found, reasons = embed_rows(files, range(len(files)), model, batch_size=BATCH)
@@ -330,8 +338,8 @@ def kept(similarities, metric="cosine"):
     return copies + 1 + int(np.argmax(falls)) if len(falls) else len(similarities)
 
 
-def adaptive_search(searcher, queries, k, where=None):
+def adaptive_search(searcher, queries, k, where=None, boxes=None):
     """Returns the result of `searcher.search`, with each list cut at the largest drop of similarity."""
-    found, metric = searcher.search(queries, k + 1, where), searcher.manifest["metric"]
+    found, metric = searcher.search(queries, k + 1, where, boxes), searcher.manifest["metric"]
     lists = [each[: min(k, kept([neighbor.similarity for neighbor in each], metric))] for each in found]
     return Found(lists, found.matching, found.exact)

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from pipelines.boxes import parted, tile_boxes
 from tfdml.files.checked import LOCK, locked, naming
 from tfdml.neighbors.nearest import compared_vectors, load_faiss
 from tfdml.registry import register
@@ -44,10 +45,14 @@ class Selection:
         """Whether a query is compared with all selected rows."""
         return self.mask is not None and self.count <= max(FEW * self.total, ROWS)
 
-    def is_exact(self, index: Any) -> bool:
-        """Returns whether a search of a faiss index certainly finds the nearest of the selected rows."""
+    def is_exact(self, index: Any, k: int) -> bool:
+        """Returns whether a search of a faiss index for `k` rows certainly finds the nearest of the selected rows."""
         faiss = load_faiss()
-        return isinstance(index, faiss.IndexFlat) or self.is_few and not isinstance(index, faiss.IndexIVFPQ)
+        if isinstance(index, faiss.IndexRefine):
+            is_every = self.is_few or k * index.k_factor >= self.count
+            return is_every and isinstance(faiss.downcast_index(index.refine_index), faiss.IndexFlat)
+        approximate = faiss.IndexIVFPQ, faiss.IndexScalarQuantizer, faiss.IndexPreTransform
+        return isinstance(index, faiss.IndexFlat) or self.is_few and not isinstance(index, approximate)
 
     def search(self, index: Any, vectors: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Searches a faiss index for the `k` nearest selected rows, or for fewer if fewer are selected.
@@ -63,25 +68,48 @@ class Selection:
         k = min(k, self.count)
         if not k:
             return np.zeros((len(vectors), 0), np.float32), np.zeros((len(vectors), 0), np.int64)
+        faiss = load_faiss()
+        if isinstance(index, faiss.IndexRefine):
+            if self.is_few:
+                return self.search(faiss.downcast_index(index.refine_index), vectors, k)
+            base, factor = faiss.downcast_index(index.base_index), min(index.k_factor, math.ceil(self.count / k))
+            refined = faiss.IndexRefineSearchParameters(
+                k_factor=factor, base_index_params=self._parameters(base, math.ceil(k * factor))
+            )
+            return index.search(vectors, k, params=refined)
+        if isinstance(index, faiss.IndexHNSW) and self.is_few:
+            index = faiss.downcast_index(index.storage)
         if self.mask is None:
             return index.search(vectors, k)
+        return index.search(vectors, k, params=self._parameters(index, k))
+
+    def _parameters(self, index, k):
+        """Returns the parameters with which a faiss index only finds selected rows, or `None` for all rows."""
+        if self.mask is None:
+            return None
         faiss = load_faiss()
-        bits = np.packbits(self.mask, bitorder="little")
-        selector = faiss.IDSelectorBitmap(bits)
+        selector = faiss.IDSelectorBitmap(np.packbits(self.mask, bitorder="little"))
+        if isinstance(index, faiss.IndexPreTransform):
+            return faiss.SearchParametersPreTransform(index_params=faiss.SearchParameters(sel=selector))
         if isinstance(index, faiss.IndexHNSW):
-            if self.is_few:
-                storage = faiss.downcast_index(index.storage)
-                return storage.search(vectors, k, params=faiss.SearchParameters(sel=selector))
             candidates = self._more(max(index.hnsw.efSearch, k), self.total)
-            return index.search(vectors, k, params=faiss.SearchParametersHNSW(sel=selector, efSearch=candidates))
+            return faiss.SearchParametersHNSW(sel=selector, efSearch=candidates)
         if isinstance(index, faiss.IndexIVF):
             probes = index.nlist if self.is_few else self._more(index.nprobe, index.nlist)
-            return index.search(vectors, k, params=faiss.SearchParametersIVF(sel=selector, nprobe=probes))
-        return index.search(vectors, k, params=faiss.SearchParameters(sel=selector))
+            return faiss.SearchParametersIVF(sel=selector, nprobe=probes)
+        return faiss.SearchParameters(sel=selector)
 
     def _more(self, number, most):
         """Scales a number of visited rows up, in proportion to the rows that the selection excludes."""
         return min(most, math.ceil(number * self.total / self.count))
+
+
+def one_per_photo(neighbors: list[Neighbor]) -> list[Neighbor]:
+    """Returns the nearest `Neighbor` of each photo, in the same order."""
+    best = {}
+    for each in neighbors:
+        best.setdefault(each.file, each)
+    return list(best.values())
 
 
 @register("store", "folder")
@@ -120,7 +148,7 @@ class FolderStore(Store):
         # If images were only marked as deleted, only the marks must be read.
         names, before = ("generation", "index", "images"), self._manifest or {}
         same = all(manifest[name] == before.get(name) for name in names)
-        index = self._index if same else self.folder.read_index(manifest)
+        index = self._index if same else self.folder.read_index(manifest, mapped=True)
         rows = self.folder.read_rows(manifest, self._rows if same else None)
         self._index, self._rows, self._live = index, rows, Selection.of(rows.selected())
         self._manifest, self._is_stale = manifest, False
@@ -176,13 +204,17 @@ class FolderStore(Store):
         self._is_stale = True
 
     def search(self, vectors: Embeddings, k: int = 10, where: str | None = None, hidden: Collection[str] = ()) -> Found:
-        selection = self._selection(where, hidden)
-        similarities, rows = self.nearest(vectors, k, selection)
+        selection, tiles = self._selection(where, hidden), self.manifest.get("tiles")
+        # A photo has at most that many tiles, so they are of at least k photos.
+        searched = k * len(tile_boxes(tiles)) if tiles else k
+        similarities, rows = self.nearest(vectors, searched, selection)
         lists = [
             [self.image(row, similarity) for similarity, row in zip(*each, strict=True) if row >= 0]
             for each in zip(similarities.tolist(), rows.tolist(), strict=True)
         ]
-        return Found(lists, selection.count, selection.is_exact(self._index))
+        if tiles:
+            lists = [one_per_photo(each)[:k] for each in lists]
+        return Found(lists, selection.count, selection.is_exact(self._index, searched))
 
     def nearest(self, vectors: Embeddings, k: int, selection: Selection | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Returns similarities, in descending order, and rows of the index, both `[Q, k]`. Missing rows are -1.
@@ -228,7 +260,7 @@ class FolderStore(Store):
         found = np.flatnonzero((rows.ids == id) & ~rows.deleted)
         if not len(found) or os.sep not in rows.paths[found[0]]:
             return None
-        return self.folder.file_of(rows.paths[found[0]])
+        return parted(self.folder.file_of(rows.paths[found[0]]))[0]
 
     def keep_model(self, model: FilePath | None) -> None:
         """Copies an exported model into the folder if it has none, so that commands can embed images."""

@@ -15,6 +15,7 @@ from tfdml.registry import register
 from tfdml.registry.arguments import Distance
 from tfdml.serving.index.attributes import OWN
 from tfdml.serving.index.filters import All, Among, AnyOf, Compared, ComparedColumns, Missing, Not
+from tfdml.serving.index.folder import index_of_kind
 from tfdml.serving.index.stores.engine import EngineStore, objects_of
 from tfdml.serving.index.stores.store import Description, OtherIndex, StoreError
 
@@ -191,19 +192,25 @@ SEARCH_MILLISECONDS = 30_000
 # pgvector's limits: candidates in a graph search, and dimensions in an index of each type.
 MOST_CANDIDATES, MOST_DIMENSIONS = 1000, {"vector": 2000, "halfvec": 4000}
 OPERATORS = {"cosine": ("<#>", "ip_ops"), "euclidean": ("<->", "l2_ops")}
+# Type of the vectors in a new table with kind=binary, if the address does not name one.
+STORED = {"float16": "halfvec", "float32": "vector"}
 
 
-def statements_of_index(name, index, metric, type, count):
+def statements_of_index(name, index, description, type, count):
     """Returns the statements that create the vector index of a table if it does not exist."""
     if index.name == "flat":
         return []
-    if index.name == "hnsw":
-        method, options = "hnsw", f"m = {index.m}, ef_construction = {max(index.ef_construction, 2 * index.m)}"
-    else:
+    if index.name == "ivf":
         method, options = "ivfflat", f"lists = {index.of_size(count).lists}"
+    else:
+        graph = graph_of(index)
+        method, options = "hnsw", f"m = {graph.m}, ef_construction = {max(graph.ef_construction, 2 * graph.m)}"
+    if index.name == "binary":
+        indexed = f"({bits_of('embedding', description)}) bit_hamming_ops"
+    else:
+        indexed = f"embedding {type}_{OPERATORS[description.metric][1]}"
     return [
-        f"CREATE INDEX IF NOT EXISTS {index_of(name)} ON {name} USING {method} "
-        f"(embedding {type}_{OPERATORS[metric][1]}) WITH ({options})",
+        f"CREATE INDEX IF NOT EXISTS {index_of(name)} ON {name} USING {method} ({indexed}) WITH ({options})",
         # The planner only uses the index if it knows the number of rows.
         f"ANALYZE {name}",
     ]
@@ -213,10 +220,20 @@ def index_of(name):
     return f'{name[:-1]}_embedding"'
 
 
-def type_for(description, wished):
+def graph_of(index):
+    """Returns the `hnsw` index with the arguments of an index, which are the defaults for bits."""
+    return index_of_kind("hnsw") if index.name == "binary" else index
+
+
+def bits_of(vector, description):
+    """Returns the expression for the signs of a vector."""
+    return f"binary_quantize({vector})::bit({description.dimension})"
+
+
+def type_for(description, index, wished):
     """Returns the vector type for a new index: the requested one, or the first that allows enough dimensions."""
-    if description.kind.startswith("flat"):
-        return wished or "vector"
+    if index.name in ("flat", "binary"):
+        return wished or (STORED[index.stored] if index.name == "binary" else "vector")
     for type in [wished] if wished else MOST_DIMENSIONS:
         if description.dimension <= MOST_DIMENSIONS[type]:
             return type
@@ -233,8 +250,8 @@ def settings(index, k, exact):
     if exact:
         # Bitmap scans can still use indexes of other columns for a filter.
         return [*found, "SET LOCAL enable_indexscan = off"]
-    if index.name == "hnsw":
-        found += [f"SET LOCAL hnsw.ef_search = {min(max(index.ef_search, k), MOST_CANDIDATES)}"]
+    if index.name != "ivf":
+        found += [f"SET LOCAL hnsw.ef_search = {min(max(graph_of(index).ef_search, k), MOST_CANDIDATES)}"]
         # Continue until k rows match the filter. By default, the search would end after 20,000 rows.
         found += ["SET LOCAL hnsw.max_scan_tuples = 2147483647", "SET LOCAL hnsw.scan_mem_multiplier = 1000"]
         return [*found, "SET LOCAL hnsw.iterative_scan = strict_order"]
@@ -296,7 +313,7 @@ class PostgreSQL(EngineStore):
         model, kind, metric: See `Store`.
     """
 
-    kinds = ("flat", "hnsw", "ivf")
+    kinds = ("flat", "hnsw", "ivf", "binary")
 
     def __init__(self, address: str, model: str | None = None, kind: str | None = None, metric: Distance = "cosine"):
         try:
@@ -356,7 +373,7 @@ class PostgreSQL(EngineStore):
                 return
             if connection.execute("SELECT to_regclass(%s)", [self._name]).fetchone()[0] is not None:
                 raise ValueError(f"{self} has a table with this name that is not an index. Use another name.")
-            self._type = type_for(description, self._address.type)
+            self._type = type_for(description, self.index_of(description.kind), self._address.type)
             connection.execute(
                 f"""CREATE TABLE {self._name} (id bigint PRIMARY KEY, path text COLLATE "C" NOT NULL UNIQUE,
                 label text COLLATE "C", attributes jsonb NOT NULL DEFAULT '{{}}',
@@ -430,14 +447,20 @@ class PostgreSQL(EngineStore):
 
         text, values = _where(condition)
         operator, sign = OPERATORS[description.metric][0], "-" if description.metric == "cosine" else ""
-        statement = f"""SELECT id, path, label, {sign}(embedding {operator} %s::{self._type}) FROM {self._name}
-            WHERE {text} ORDER BY embedding {operator} %s::{self._type} LIMIT %s"""
-        set_up = settings(self.index_of(description.kind), k, exact)
+        query, rows, index = f"%s::{self._type}", f"{self._name} WHERE {text}", self.index_of(description.kind)
+        searched, queries = k, 1
+        if index.name == "binary" and not exact:
+            searched, queries = k * max(index.rescore, 1), 2
+            order = f"{bits_of('embedding', description)} <~> {bits_of(query, description)}"
+            rows = f"(SELECT * FROM {rows} ORDER BY {order} LIMIT {searched}) AS candidates"
+        statement = f"""SELECT id, path, label, {sign}(embedding {operator} {query}) FROM {rows}
+            ORDER BY embedding {operator} {query} LIMIT {k}"""
+        set_up = settings(index, searched, exact)
         # In a pipeline, statements do not wait for the results of earlier ones.
         with self._connection() as connection, connection.pipeline(), connection.transaction():
             for setting in set_up:
                 connection.execute(setting)
-            asked = [connection.execute(statement, [each, *values, each, k]) for each in map(Vector, vectors)]
+            asked = [connection.execute(statement, [each, *values, *[each] * queries]) for each in map(Vector, vectors)]
             return [cursor.fetchall() for cursor in asked]
 
     def build(self) -> None:
@@ -447,7 +470,7 @@ class PostgreSQL(EngineStore):
         # Check this first: every call of `Index.add` ends here, and counting reads the whole table.
         if there is not None or not (count := self.count()):
             return
-        made = statements_of_index(self._name, self.index_of(description.kind), description.metric, self._type, count)
+        made = statements_of_index(self._name, self.index_of(description.kind), description, self._type, count)
         with self._transaction() as connection:
             for statement in made:
                 connection.execute(statement)

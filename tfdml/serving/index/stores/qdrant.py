@@ -16,6 +16,7 @@ from tfdml.registry import register
 from tfdml.registry.arguments import Distance
 from tfdml.serving.index.attributes import OWN
 from tfdml.serving.index.filters import All, Among, AnyOf, Compared, ComparedColumns, Missing, Not, pushed
+from tfdml.serving.index.folder import index_of_kind
 from tfdml.serving.index.stores.engine import EngineStore, objects_of
 from tfdml.serving.index.stores.store import Description, StoreError
 
@@ -168,6 +169,38 @@ def with_ids(ids):
     return Filter(must=[FieldCondition(key="id", match=MatchAny(any=list(map(int, ids))))])
 
 
+# Index types that compress vectors, which HNSW then searches with its default arguments.
+QUANTIZED = ("int8", "binary")
+
+
+def graph_of(index):
+    """Returns the `hnsw` index with the arguments of an index, which are the defaults for compressed vectors."""
+    return index_of_kind("hnsw") if index.name in QUANTIZED else index
+
+
+def quantization_of(index):
+    """Returns Qdrant's quantization for an `int8` or `binary` index."""
+    from qdrant_client import models
+
+    if index.name == "binary":
+        return models.BinaryQuantization(binary=models.BinaryQuantizationConfig(always_ram=True))
+    scalar = models.ScalarQuantizationConfig(type=models.ScalarType.INT8, always_ram=True)
+    return models.ScalarQuantization(scalar=scalar)
+
+
+def search_of(index, k, exact):
+    """Returns the parameters of a search for `k` points. If `exact`, all points are compared by their own vectors."""
+    from qdrant_client import models
+
+    again = models.QuantizationSearchParams(ignore=True)
+    if exact:
+        return models.SearchParams(exact=True, quantization=again if index.name in QUANTIZED else None)
+    if index.name not in QUANTIZED:
+        return models.SearchParams(hnsw_ef=max(index.ef_search, k))
+    again = models.QuantizationSearchParams(rescore=index.rescore > 0, oversampling=max(index.rescore, 1))
+    return models.SearchParams(hnsw_ef=max(graph_of(index).ef_search, k * max(index.rescore, 1)), quantization=again)
+
+
 VERSION = 1
 # Points per request.
 POINTS = 256
@@ -191,7 +224,7 @@ class Qdrant(EngineStore):
         model, kind, metric: See `Store`.
     """
 
-    kinds = ("flat", "hnsw")
+    kinds = ("flat", "hnsw", "int8", "binary")
 
     def __init__(self, address: str, model: str | None = None, kind: str | None = None, metric: Distance = "cosine"):
         try:
@@ -244,13 +277,17 @@ class Qdrant(EngineStore):
         if self._call("collection_exists", collection_name=name):
             return
         distance = models.Distance.EUCLID if description.metric == "euclidean" else models.Distance.DOT
-        index, graph = self.index_of(description.kind), None
-        if index.name == "hnsw":
-            graph = models.HnswConfigDiff(m=index.m, ef_construct=index.ef_construction)
+        index, about = self.index_of(description.kind), {}
+        if index.name != "flat":
+            graph = graph_of(index)
+            about["hnsw_config"] = models.HnswConfigDiff(m=graph.m, ef_construct=graph.ef_construction)
+        if index.name in QUANTIZED:
+            # The compressed vectors are in memory, and the others on the disk.
+            about |= {"quantization_config": quantization_of(index), "datatype": index.stored, "on_disk": True}
         self._call(
             "create_collection",
             collection_name=name,
-            vectors_config=models.VectorParams(size=description.dimension, distance=distance, hnsw_config=graph),
+            vectors_config=models.VectorParams(size=description.dimension, distance=distance, **about),
             metadata={"tfdml": {"version": VERSION, "next_id": 0, **dataclasses.asdict(description)}},
         )
         self._index_payload(name, {"id": "integer", "label": "keyword"})
@@ -335,11 +372,9 @@ class Qdrant(EngineStore):
     def _nearest(self, description, vectors, k, condition, exact):
         from qdrant_client import models
 
-        index, taken = self.index_of(description.kind), None if condition is None else filter_of(condition)
-        searched = models.SearchParams(exact=True) if exact else models.SearchParams(hnsw_ef=max(index.ef_search, k))
-        if self._is_local:
-            # The client in local mode always compares all points, and warns about other parameters.
-            searched = None
+        taken = None if condition is None else filter_of(condition)
+        # The client in local mode always compares all points, and warns about other parameters.
+        searched = None if self._is_local else search_of(self.index_of(description.kind), k, exact)
         options = {"filter": taken, "limit": k, "with_payload": SHOWN, "params": searched}
         requests = [models.QueryRequest(query=vector, **options) for vector in vectors.tolist()]
         found = self._call("query_batch_points", collection_name=self._collection, requests=requests)

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from pipelines.boxes import parted
 from tfdml import registry
 from tfdml.registry.arguments import Distance, Embeddings
 from tfdml.serving.embedders import VECTORS, checked_vectors
@@ -49,7 +50,7 @@ class Neighbor:
 
     Args:
         id: Integer. Id of the image in the index. No other image ever gets the same id.
-        path: String. Path of the image.
+        path: String. Path of the image. For a box in a photo, `#xywh=` and the box follow; see `file` and `box`.
         label: String, or `None` if the image has no label.
         similarity: Float. Cosine similarity to the query, or minus the Euclidean distance with the metric
             `"euclidean"`.
@@ -68,6 +69,16 @@ class Neighbor:
     path: str
     label: str | None
     similarity: float
+
+    @property
+    def file(self) -> str:
+        """Path of the file of the image, without a box."""
+        return parted(self.path)[0]
+
+    @property
+    def box(self) -> tuple[float, ...] | None:
+        """Left, top, right and bottom of a box in a photo, in pixels or as fractions, or `None` for a whole image."""
+        return parted(self.path)[1]
 
 
 class Found(list[list[Neighbor]]):
@@ -293,7 +304,7 @@ class Store:
     def file_of(self, id: int) -> str | None:
         """Returns the path of the image with an id, or `None` if the index has no such image or no path for it."""
         path = self.find(ids=[id]).get(id)
-        return path if path is not None and os.sep in path else None
+        return parted(path)[0] if path is not None and os.sep in path else None
 
     def close(self) -> None:
         """Ends connections."""
