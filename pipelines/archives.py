@@ -21,10 +21,8 @@ from tfdml.files.shards import is_of_texts, read_columns, values_of
 ARCHIVES = (".tar", ".parquet")
 # Maximum number of bytes of a label's file. Records of crawled images have about two thousand.
 MOST_OF_LABEL = 2**20
-# Images of Parquet files that stay in memory, in bytes. A group of rows usually has 10 MB.
-KEPT = 2**28
-# A group of rows is in memory as a whole, and arrow's texts have at most this many bytes.
-MOST_OF_GROUP = 2**31 - 1
+# Bytes of Parquet files that stay in memory, and of a group of rows, which is read as a whole and usually has 10 MB.
+KEPT, MOST_OF_GROUP = 2**28, 2**31 - 1
 
 
 class Members(NamedTuple):
@@ -34,15 +32,6 @@ class Members(NamedTuple):
     offset: np.ndarray
     length: np.ndarray
     name: np.ndarray
-
-
-class ParquetRows(NamedTuple):
-    """Places of images in Parquet files: index of the file, group of rows, row in the group, and row in the file."""
-
-    shard: np.ndarray
-    group: np.ndarray
-    row: np.ndarray
-    number: np.ndarray
 
 
 class TarImages(StoredImages):
@@ -63,6 +52,15 @@ class TarImages(StoredImages):
 
     def name_of(self, row):
         return f"{self.source[self.places.shard[row]]}: {self.places.name[row]}"
+
+
+class ParquetRows(NamedTuple):
+    """Places of images in Parquet files: index of the file, group of rows, row in the group, and row in the file."""
+
+    shard: np.ndarray
+    group: np.ndarray
+    row: np.ndarray
+    number: np.ndarray
 
 
 class ParquetImages(StoredImages):
@@ -127,88 +125,87 @@ def _fingerprints(paths, shards, names):
 
 def is_archive(source):
     """Returns whether a path or a pattern means tar files, or Parquet files that do not list paths of images."""
-    if not str(source).endswith(ARCHIVES):
-        return False
-    return not (str(source).endswith(".parquet") and os.path.isfile(source) and "path" in _schema(source).names)
+    is_table = str(source).endswith(".parquet") and os.path.isfile(source) and "path" in _schema(source).names
+    return str(source).endswith(ARCHIVES) and not is_table
 
 
 def files_of(source):
     """Returns the sorted archives that a path, a folder or a pattern such as `data/train-*.parquet` means."""
     source = os.path.expanduser(local(source, "The archive "))
-    if os.path.isdir(source):
-        found = [path for path in glob.glob(f"{glob.escape(source)}/*") if path.endswith(ARCHIVES)]
-    else:
-        found = [source] if os.path.isfile(source) else glob.glob(source, recursive=True)
+    pattern = f"{glob.escape(source)}/*" if os.path.isdir(source) else source
+    found = [source] if os.path.isfile(source) else glob.glob(pattern, recursive=True)
+    found = sorted(os.path.abspath(path) for path in found if path.endswith(ARCHIVES))
     if not found:
         raise FileNotFoundError(
             f"{source} does not exist or contains no archives. Expected the path of a {' or '.join(ARCHIVES)} file, a "
             "folder with such files, or a pattern such as train-*.tar."
         )
-    return sorted(map(os.path.abspath, found))
+    return found
+
+
+def read_archives(source):
+    """Returns the images of tar or Parquet files, a unique name for each, and their labels, or None without a label."""
+    paths = files_of(source)
+    images, labels = (read_parquet if paths[0].endswith(".parquet") else read_tar)(paths, required=False)
+    shards, stems = images.places.shard, [f"{Path(path).stem}-{zlib.crc32(os.fsencode(path)):08x}" for path in paths]
+    numbers = np.arange(len(shards)) - np.searchsorted(shards, shards)
+    return images, [f"{stems[shard]}-{number:07d}" for shard, number in zip(shards, numbers, strict=True)], labels
 
 
 def read_tar(paths, label="cls", required=True):
     """Returns the `TarImages` and the labels of WebDataset tar files: texts, or None without a label.
 
     The members of a sample have the same name up to the first dot. `label` is the extension of the member with the
-    label, or `json.NAME` for a value in the sample's JSON. A label is an error to miss if `required`.
+    label, or `json.NAME` for a value in the sample's JSON. A missing label is an error if `required`.
     """
     rows, labels = [], []
     for shard, path in enumerate(paths):
-        for key, members in _samples(path).items():
+        for members in _samples(path):
             name = next((each for each in members if os.path.splitext(each)[1].lower() in ENDINGS), None)
             if name is not None:
                 rows.append((shard, *members[name], name))
-                labels.append(_tar_label(path, key, members, label, required))
+                labels.append(_tar_label(path, members, label))
+                if required and not labels[-1]:
+                    raise ValueError(
+                        f"{path}: the sample with {name} has no label {label!r}. Received: {', '.join(members)}. Set "
+                        "label to the extension of the label's file, such as 'txt', or to a value in its JSON, such as "
+                        "'json.brand'."
+                    )
     if not rows:
         raise ValueError(f"{paths[0]} contains no images. Expected names that end in {', '.join(ENDINGS)}.")
-    columns = zip(*rows, strict=True)
-    types = np.int32, np.int64, np.int64, object
-    return TarImages(paths, Members(*map(np.array, columns, types))), labels
+    return TarImages(paths, Members(*map(np.array, zip(*rows, strict=True), (np.int32, int, int, object)))), labels
 
 
 def _samples(path):
-    """Returns the first byte and the length of each member of a tar file, by sample and by name."""
+    """Returns the samples of a tar file: for each, the first byte and the length of its members by name."""
     samples = {}
     try:
         with tarfile.open(path, "r:") as tar:
             for member in tar:
                 if member.isfile():
                     folder, _, name = member.name.rpartition("/")
-                    members = samples.setdefault(f"{folder}/{name.partition('.')[0]}", {})
+                    members = samples.setdefault((folder, name.partition(".")[0]), {})
                     members[member.name] = member.offset_data, member.size
                 # Otherwise, the headers of all members stay in memory.
                 tar.members = []
     except (tarfile.TarError, OSError, ValueError) as error:
-        raise ValueError(
-            f"{path} cannot be read as an uncompressed tar file ({error}). Unpack or copy it again."
-        ) from None
-    return samples
+        raise ValueError(f"{path} cannot be read as an uncompressed tar file ({error}). Unpack or copy it.") from None
+    return samples.values()
 
 
-def _tar_label(path, key, members, label, required):
+def _tar_label(path, members, label):
     ending, _, field = label.partition(".")
-    name = next((name for name in members if name.endswith(f".{ending}")), None)
-    if name is None or members[name][1] > MOST_OF_LABEL:
-        found = None
-    else:
-        found = read_part(path, *members[name]).decode(errors="replace").strip()
-    if field and found:
-        try:
-            found = json.loads(found)
-            for part in field.split("."):
-                found = found.get(part)
-            found = None if found is None else str(found)
-        except (ValueError, AttributeError, RecursionError):
-            found = None
-    if required and not found:
-        endings = sorted({os.path.splitext(name)[1] for name in members})
-        raise ValueError(
-            f"{path}: the sample {key.removeprefix('/')} has no label {label!r}. Received: {', '.join(endings)}. Set "
-            "label to the extension of the label's file, such as 'cls' or 'txt', or to a value in its JSON, such as "
-            "'json.brand'."
-        )
-    return found or None
+    place = next((place for name, place in members.items() if name.endswith(f".{ending}")), (0, 0))
+    if not 0 < place[1] <= MOST_OF_LABEL:
+        return None
+    found = read_part(path, *place).decode(errors="replace").strip()
+    try:
+        found = json.loads(found) if field else found
+        for part in filter(None, field.split(".")):
+            found = found.get(part)
+    except (ValueError, AttributeError, RecursionError):
+        return None
+    return None if found in (None, "") else str(found)
 
 
 def read_parquet(paths, image=None, label="label", required=True):
@@ -216,17 +213,24 @@ def read_parquet(paths, image=None, label="label", required=True):
 
     `image` is the name of the column with the contents of image files, or None for the only such column. It contains
     bytes, or structs with the field `bytes`, as the library datasets writes them; then integer labels have the names
-    that it stores. A label is an error to miss if `required`.
+    that it stores. A missing label is an error if `required`.
     """
-    schemas = [_schema(path) for path in paths]
-    image, rows, labels = image or _image_column(paths[0], schemas[0]), [], []
+    schemas, rows, labels = [_schema(path) for path in paths], [], []
+    candidates = [field.name for field in schemas[0] if _holds_images(field.type)]
+    image = candidates[0] if image is None and len(candidates) == 1 else image
     for shard, (path, schema) in enumerate(zip(paths, schemas, strict=True)):
-        sizes = _group_sizes(path, schema, image)
+        if image is None or schema.names.count(image) != 1 or not _holds_images(schema.field(image).type):
+            raise ValueError(
+                f"{path} must have one column with the contents of image files, {image or 'or set image'}: bytes, or "
+                "structs with the field bytes. Received: "
+                f"{', '.join(f'{field.name} ({field.type})' for field in schema)}."
+            )
+        sizes = _group_sizes(path, image)
         labels += _parquet_labels(path, schema, label, required)
         group, number = np.repeat(np.arange(len(sizes)), sizes), np.arange(sum(sizes))
-        starts = np.cumsum([0, *sizes])[group]
-        rows.append(np.stack([np.full(len(group), shard), group, number - starts, number]))
-    return ParquetImages(RowGroups(paths, image), ParquetRows(*np.concatenate(rows, axis=1).astype(np.int32))), labels
+        rows.append([np.full(len(group), shard), group, number - np.cumsum([0, *sizes])[group], number])
+    places = ParquetRows(*np.concatenate(rows, axis=1).astype(np.int32))
+    return ParquetImages(RowGroups(paths, image), places), labels
 
 
 def _schema(path):
@@ -250,26 +254,10 @@ def _holds_images(kind):
     return pyarrow.types.is_binary(kind) or pyarrow.types.is_large_binary(kind)
 
 
-def _image_column(path, schema):
-    names = [field.name for field in schema if _holds_images(field.type)]
-    if len(names) != 1:
-        received = f"the columns {', '.join(names)}. Set image to one of them" if names else "no such column"
-        raise ValueError(
-            f"{path} must have one column with the contents of image files: bytes, or structs with the field bytes. "
-            f"Received: {received}."
-        )
-    return names[0]
-
-
-def _group_sizes(path, schema, image):
-    """Returns the number of rows in each group of rows, after checking the column with the images."""
+def _group_sizes(path, image):
+    """Returns the number of rows in each group of rows. Groups that are too large for memory are an error."""
     import pyarrow.parquet
 
-    if schema.names.count(image) != 1 or not _holds_images(schema.field(image).type):
-        raise ValueError(
-            f"{path} has no column {image!r} with the contents of image files: bytes, or structs with the field bytes. "
-            f"Received: {', '.join(f'{field.name} ({field.type})' for field in schema)}."
-        )
     metadata = pyarrow.parquet.read_metadata(path)
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     for group in groups:
@@ -314,18 +302,3 @@ def _class_names(schema, name):
         return json.loads(schema.metadata[b"huggingface"])["info"]["features"][name]["names"]
     except (KeyError, TypeError, ValueError, RecursionError):
         return None
-
-
-def read_archives(source):
-    """Returns the images of tar or Parquet files, a unique name for each, and their labels, or None without a label."""
-    paths = files_of(source)
-    images, labels = (read_parquet if paths[0].endswith(".parquet") else read_tar)(paths, required=False)
-    places = zip(images.places.shard.tolist(), _numbers(images.places.shard), strict=True)
-    stems = [f"{Path(path).stem}-{zlib.crc32(os.fsencode(path)):08x}" for path in paths]
-    return images, [f"{stems[shard]}-{number:07d}" for shard, number in places], labels
-
-
-def _numbers(shards):
-    """Returns the number of each row within its file."""
-    starts = np.searchsorted(shards, shards)
-    return (np.arange(len(shards)) - starts).tolist()

@@ -18,6 +18,7 @@ from pipelines.build import evaluation_batches
 from pipelines.datasets import Split, load
 from pipelines.preprocessor import Preprocessor
 from pipelines.reading.cache import Cache
+from pipelines.reading.unreadable import find_unreadable
 from tests.commands import ROOT, ok
 from tests.run_helpers import MODEL_FLAGS
 from tests.serving_fixtures import exported, picture
@@ -212,17 +213,18 @@ def no_images(path):
     return f"webdataset(path='{path}/a.tar', test_classes=0.5)"
 
 
+COLUMN = "must have one column with the contents of image files, "
 WRONG = {
-    two_image_columns: "must have one column with the contents .* Received: the columns picture, mask. Set image to",
-    no_image_column: "must have one column with the contents of image files.* Received: no such column",
-    not_that_column: r"has no column 'label' with the contents of image files.*label \(int64\)",
+    two_image_columns: COLUMN + "or set image: bytes, .*picture .struct.*, label .int64., mask .binary.",
+    no_image_column: COLUMN + "or set image: bytes, .* Received: label .int64., link .string.",
+    not_that_column: COLUMN + r"label: bytes, .*label .int64.",
     no_label_column: "has no column 'make'. Received: picture, label. Set label to one of them",
     a_label_is_missing: "row 1: label must be a text or an integer. Received: None",
     unknown_label: "row 2: label must be a text or an integer. Received: None",
     float_labels: "row 0: label must be a text or an integer. Received: 0.5",
     damaged_parquet: "a.parquet cannot be read: it is not a Parquet file, or it is truncated",
-    sample_without_label: r"a.tar: the sample shop/9 has no label 'cls'. Received: .png, .txt. Set label to the",
-    no_such_value: r"the sample shop/000 has no label 'json.brand.color'",
+    sample_without_label: "a.tar: the sample with shop/9.png has no label 'cls'. Received: shop/9.png, shop/9.txt. Set",
+    no_such_value: r"the sample with shop/000.input.png has no label 'json.brand.color'",
     compressed_tar: "b.tar cannot be read as an uncompressed tar file",
     truncated_tar: "a.tar cannot be read as an uncompressed tar file .unexpected end of data",
     no_images: "a.tar contains no images. Expected names that end in .jpg",
@@ -254,8 +256,9 @@ def test_a_row_without_an_image_is_named_and_skipped_when_embedding(tmp_path):
     with pytest.raises(OSError, match=r"a.parquet, row 2, has no image. Remove the row."):
         images.read(2)
     split = load(f"parquet(path='{tmp_path}/a.parquet', test_classes=1)", test_only=True).test
-    with pytest.raises(ValueError, match=r"a.parquet, row 2"):
-        list(evaluation_batches(split, PREPARE, batch_size=2))
+    row, reason = find_unreadable(split)
+    assert row == 2 and "a.parquet, row 2, has no image" in reason
+    assert split.name_of(3) == f"{tmp_path}/a.parquet, row 3"
     out = tmp_path / "out"
     done = ok("tfdml.embed", f"--model={exported()}", f"--images={tmp_path}/a.parquet", f"--out={out}")
     assert "Skipped 2 of 6 images" in done.stdout and "Embedded 4 images" in done.stdout
