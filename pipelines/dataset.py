@@ -11,7 +11,7 @@ from typing import Annotated
 
 import numpy as np
 
-from pipelines.stored import PackedImages, StoredVectors
+from pipelines.stored import StoredImages, StoredVectors
 from tfdml.files.checked import read_bytes
 from tfdml.registry.arguments import FilePath, Rows, number, optional, path
 
@@ -30,7 +30,7 @@ class Split:
     Create one for each part of your own dataset, and pass them to `Dataset`.
 
     Args:
-        images: `[N]` object array of paths (str) or of encoded image files (bytes). Or `PackedImages`, or
+        images: `[N]` object array of paths (str) or of encoded image files (bytes). Or `StoredImages`, or
             `StoredVectors`.
         labels: `[N]` int64 array of integer class labels.
         class_names: Dictionary from class label to name, or `None`. Defaults to `None`.
@@ -100,13 +100,13 @@ class Split:
     @property
     def encoded(self) -> bool:
         """Whether rows are the contents of image files or vectors, and not paths."""
-        held = isinstance(self.images, PackedImages | StoredVectors)
+        held = isinstance(self.images, StoredImages | StoredVectors)
         return held or (len(self) > 0 and isinstance(self.images[0], bytes))
 
     @property
     def identities(self) -> np.ndarray:
         """Array of N values that identify rows: file names without folders, file contents or their fingerprints."""
-        if isinstance(self.images, PackedImages | StoredVectors):
+        if isinstance(self.images, StoredImages | StoredVectors):
             return self.images.fingerprints()
         return self.images if self.encoded else np.array([path.rpartition("/")[2] for path in self.images])
 
@@ -160,7 +160,9 @@ class Split:
         return self.relations[np.all(np.isin(self.relations, [NONE, *self.labels.tolist()]), axis=1)]
 
     def name_of(self, row: int) -> str:
-        """Returns the name of a row for messages: its path or its index."""
+        """Returns the name of a row for messages: its path, its place in an archive, or its index."""
+        if isinstance(self.images, StoredImages):
+            return self.images.name_of(row)
         return f"image number {row}" if self.encoded else str(self.images[row])
 
     def class_name(self, label: int) -> str:

@@ -21,50 +21,71 @@ class Places(NamedTuple):
     length: np.ndarray
     checksum: np.ndarray
 
-    def where(self, rows):
-        return Places(*(column[rows] for column in self))
 
-
-class PackedImages:
-    """Contents of image files in shards, which are local or on a file system of `tf.io.gfile`, read when needed.
+class StoredImages:
+    """Contents of image files inside larger files, which are read when they are needed.
 
     It behaves like an `[N]` array of bytes: `images[7]` is the content of a file, and `images[rows]` are the
-    `PackedImages` of some rows. Only the `Places` are in memory.
+    `StoredImages` of some rows. Only the `places`, a named tuple of columns `[N]`, are in memory. `source` is what
+    subclasses read from.
     """
 
-    def __init__(self, paths, places):
-        self.paths, self.places = paths, places
+    def __init__(self, source, places):
+        self.source, self.places = source, places
 
     def __len__(self):
-        return len(self.places.offset)
+        return len(self.places[0])
 
     def __getitem__(self, rows):
         if isinstance(rows, int | np.integer):
             return self.read([rows])[0]
-        return PackedImages(self.paths, self.places.where(rows))
+        return type(self)(self.source, type(self.places)(*(column[rows] for column in self.places)))
 
     def read(self, rows):
         """Returns the contents of rows as an object array."""
         found = np.empty(len(rows), object)
-        about = [column[rows].tolist() for column in self.places]
-        if self.paths and is_remote(self.paths[0]):
-            # Most of the time is spent waiting for the network.
-            with ThreadPoolExecutor(THREADS) as threads:
-                found[:] = list(threads.map(self._record, *about))
-        else:
-            found[:] = list(map(self._record, *about))
+        found[:] = [self.record(*place) for place in self.places_of(rows)]
         return found
+
+    def places_of(self, rows):
+        """Returns an iterator over the place of each row, a tuple."""
+        return zip(*(column[rows].tolist() for column in self.places), strict=True)
+
+    def record(self, *place):
+        """Returns the content of a file at a place. Raises a ValueError, caused by another error if all would fail."""
+        raise NotImplementedError
 
     def tolist(self):
         """Returns the contents of all rows."""
         return self.read(range(len(self))).tolist()
 
     def fingerprints(self):
+        """Returns integers `[N, 2]`, which identify the rows."""
+        raise NotImplementedError
+
+    def name_of(self, row):
+        """Returns the name of a row for messages."""
+        return f"image number {row}"
+
+
+class PackedImages(StoredImages):
+    """Contents of image files in shards with `Places`. `source` are paths, local or of `tf.io.gfile`."""
+
+    def read(self, rows):
+        if not (self.source and is_remote(self.source[0])):
+            return super().read(rows)
+        found = np.empty(len(rows), object)
+        # Most of the time is spent waiting for the network.
+        with ThreadPoolExecutor(THREADS) as threads:
+            found[:] = list(threads.map(lambda place: self.record(*place), self.places_of(rows)))
+        return found
+
+    def fingerprints(self):
         """Returns the length and checksum of each record, `[N, 2]`, which identify it."""
         return np.stack([self.places.length, self.places.checksum], axis=1)
 
-    def _record(self, shard, offset, length, checksum):
-        path = self.paths[shard]
+    def record(self, shard, offset, length, checksum):
+        path = self.source[shard]
         try:
             content = read_part(path, offset, length)
         except OSError as error:

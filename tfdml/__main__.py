@@ -8,7 +8,18 @@ import sys
 from pathlib import Path
 
 COMMANDS = ("train", "tune", "evaluate", "report", "compare", "study", "ensemble", "export", "share", "embed")
-COMMANDS += ("index", "search", "serve", "cluster", "convert_weights", "show", "threshold", "suspects")
+COMMANDS += (
+    "index",
+    "search",
+    "serve",
+    "cluster",
+    "convert_weights",
+    "show",
+    "threshold",
+    "suspects",
+    "drift",
+    "suggest",
+)
 ASKING = ((), ("--help",), ("-h",), ("help",))
 
 

@@ -40,6 +40,8 @@ def meant_dataset(text):
     path, name = text.lower(), ELSEWHERE.get(re.sub(r"[-_ ]", "", text.lower()))
     if path.endswith(".csv"):
         return f'"csv(path={text!r})"'
+    if path.endswith(".tar") or ("*" in path and path.endswith(".parquet")):
+        return f'"{"webdataset" if path.endswith(".tar") else "parquet"}(path={text!r}, test_classes=0.3)"'
     if path.endswith((".npz", ".parquet")):
         return f'"embeddings(path={text!r}, test_classes=0.3)"'
     if path.endswith(".npy"):

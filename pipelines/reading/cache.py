@@ -14,11 +14,12 @@ from typing import Literal
 
 import numpy as np
 
+from pipelines.archives import ParquetImages
 from pipelines.checks import as_decodable
 from pipelines.images.decoding import converted, read_image
 from pipelines.operations import tf
 from pipelines.reading.unreadable import cannot_read
-from pipelines.stored import PackedImages, vector_dims
+from pipelines.stored import StoredImages, vector_dims
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.console.startup import tensorflow_reason
 from tfdml.registry.fields import Declared
@@ -132,7 +133,7 @@ def vector_reader(vectors):
 
 def file_reader(split):
     """Returns a function from a row to the contents of its image file."""
-    if isinstance(split.images, PackedImages):
+    if isinstance(split.images, StoredImages):
         return PackedReader(split.images)
     images, read = tf.constant(split.images), converted if split.encoded else read_image
     return lambda row: read(images[row])
@@ -160,7 +161,9 @@ class Cache(Declared):
 
     def through(self, split, preprocessor):
         """Fills the cache with a split and returns `(read, preprocess)` for `pipelines.build`, which use the cache."""
-        if self.kind == "none" or vector_dims(split) or (self.kind == "bytes" and split.encoded):
+        # An image in a Parquet file is read together with others, so its bytes are worth keeping.
+        at_hand = split.encoded and not isinstance(split.images, ParquetImages)
+        if self.kind == "none" or vector_dims(split) or (self.kind == "bytes" and at_hand):
             return None, preprocessor
         fetch = file_reader(split)
         if self.kind == "bytes":
@@ -229,7 +232,7 @@ class Cache(Declared):
 def _digest(split, name):
     """Returns a digest of a split's rows, which changes when a file or a box changes."""
     digest = hashlib.sha256(f"{VERSION} {name}".encode())
-    packed = isinstance(split.images, PackedImages)
+    packed = isinstance(split.images, StoredImages)
     if packed:
         boxes = b"" if split.boxes is None else split.boxes.tobytes()
         digest.update(split.images.fingerprints().tobytes() + boxes)

@@ -6,6 +6,7 @@ the base class, also for your own samplers.
 """
 
 from pipelines.sampling.clusters import Clusters, WithinClusters
+from pipelines.sampling.corpus import CorpusNegatives
 from pipelines.sampling.draws import ImageNumbers, each_alone, group_by_class
 from pipelines.sampling.others import Exchanged, Given, HardNeighbors, PseudoClasses, Uniform
 from pipelines.sampling.pairs import Pairs, Triplets, Views
@@ -14,6 +15,7 @@ from pipelines.sampling.sampler import Sampler
 
 __all__ = [
     "Clusters",
+    "CorpusNegatives",
     "Exchanged",
     "Given",
     "HardNeighbors",

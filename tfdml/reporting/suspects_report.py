@@ -1,5 +1,6 @@
 """Reports images with labels that models doubt: a list, and a page to check them."""
 
+import os
 from pathlib import Path, PurePath
 
 import numpy as np
@@ -10,11 +11,12 @@ from tfdml.evaluation.queries import RetrievalTask, Retrieved
 from tfdml.evaluation.suspicion import Judgement, Suspects
 from tfdml.reporting import page, tables
 from tfdml.reporting.gallery import CLOSENESS
+from tfdml.reporting.labeling_page import write_labeling_page
 from tfdml.reporting.page import html
 from tfdml.reporting.run_page import write_text
 
-# Largest number of suspects in the table, and number of neighbors that are shown for each.
-LISTED, NEIGHBORS = 1000, 6
+# Largest number of suspects in the table, and on the page that corrects labels, and of neighbors that both show.
+LISTED, ASKED, NEIGHBORS = 1000, 200, 6
 LIST, PAGE = "suspects.jsonl", "index.html"
 HEAD = ["Image", "Class", "Nearer to", "Margin", "Models"]
 
@@ -36,9 +38,9 @@ def suspects_of(images, nearest, margin, share):
 
 
 def write_suspects(images, suspects, out):
-    """Writes a list of suspects to a folder, and a page if there are suspects and their images are available.
+    """Writes a list of suspects to a folder, and two pages if there are suspects and their images are available.
 
-    Returns the paths of the files by name: `list`, and possibly `page`.
+    Returns the paths of the files by name: `list`, and possibly `page`, and `labels` to correct labels by keyboard.
     """
     files = {"list": Path(out, LIST)}
     files["list"].parent.mkdir(parents=True, exist_ok=True)
@@ -49,8 +51,28 @@ def write_suspects(images, suspects, out):
     write_list(files["list"], listed)
     if len(suspects.rows) and images.split is not None:
         files["page"] = Path(out, PAGE)
-        write_text(_page(images, suspects), files["page"])
+        neighbors = _neighbors(images, suspects.rows)
+        write_text(_page(images, suspects, neighbors), files["page"])
+        if not images.split.encoded:
+            files["labels"] = _labeling_page(images, suspects, neighbors, out)
     return files
+
+
+def _labeling_page(images, suspects, neighbors, out):
+    """Writes a page that proposes the class that each suspect is nearer to. Returns its path."""
+    rows = suspects.rows[:ASKED].tolist()
+    asked = [
+        (
+            row,
+            images.named(suspects.others[at]),
+            f"now {images.named(images.labels[row])}",
+            [other for other, *_ in neighbors.get(row, [])],
+        )
+        for at, row in enumerate(rows)
+    ]
+    paths, labels = list(map(os.path.abspath, images.split.images)), list(map(images.named, images.labels))
+    title = f"{len(rows):,} labels to check"
+    return write_labeling_page(out, title, paths, labels, asked, lambda row: image_of(images.split, row).numpy())
 
 
 def rows_of(images, suspects):
@@ -67,8 +89,7 @@ def rows_of(images, suspects):
     ]
 
 
-def _page(images, suspects):
-    neighbors = _neighbors(images, suspects.rows)
+def _page(images, suspects, neighbors):
     sample = [image_of(images.split, int(row)).numpy() for row in suspects.rows[:NEIGHBORS]]
     shown = suspects.rows[: tables.queries_within(sample, 1 + NEIGHBORS)]
     data = tables.gallery_data(

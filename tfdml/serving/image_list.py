@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pipelines.archives import is_archive, read_archives
 from pipelines.boxes import (
     COLUMNS,
     BoxError,
@@ -33,7 +34,7 @@ from pipelines.images.decoding import MOST_BYTES
 from pipelines.labels import read_table
 from pipelines.preprocessing import why_no_pixels
 from pipelines.reading.sources import listed
-from pipelines.stored import PackedImages, local, refuse_vectors
+from pipelines.stored import StoredImages, local, refuse_vectors
 from tfdml import registry
 from tfdml.files.shards import is_of_texts, read_columns, values_of
 
@@ -88,19 +89,19 @@ class ImageList:
     """Images and their labels. A label is `None` if the image has none.
 
     Paths are absolute. The name of a part of an image is its path followed by its box; see `with_box`. For a dataset in
-    memory, they are unique names instead, and `contents` is an object array of file contents, or `PackedImages`.
+    memory, they are unique names instead, and `contents` is an object array of file contents, or `StoredImages`.
     """
 
     paths: list
     labels: list
-    contents: np.ndarray | PackedImages | None = None
+    contents: np.ndarray | StoredImages | None = None
 
     def __len__(self):
         return len(self.paths)
 
     def digest(self):
         """Returns the SHA-256 of paths and labels, and of the contents (or checksums) of images in memory."""
-        found, packed = hashlib.sha256(), isinstance(self.contents, PackedImages)
+        found, packed = hashlib.sha256(), isinstance(self.contents, StoredImages)
         for row, pair in enumerate(zip(self.paths, self.labels, strict=True)):
             found.update(json.dumps(pair).encode())
             if self.contents is not None and not packed:
@@ -117,9 +118,13 @@ class ImageList:
         file with the column `path`, and optionally `label` and the corners `x1,y1,x2,y2` of a box; a text file with one
         path per line, optionally followed by a tab and a label; or a dataset spec. The label of an image is the name of
         the folder that contains it; images directly in the source folder have no label. For a pattern, the last folder
-        before the first wildcard is this folder. Paths in files are relative to the working directory.
+        before the first wildcard is this folder. Paths in files are relative to the working directory. Paths
+        and patterns of WebDataset tar files, or of Parquet files with an image column instead of paths, list the images
+        in these archives.
         """
-        if Path(source).is_dir():
+        if not cls.is_dataset(source) and is_archive(source):
+            found = cls._of_archives(source)
+        elif Path(source).is_dir():
             found = cls._of_folder(Path(source))
         elif Path(source).is_file():
             found = cls._of_file(Path(source))
@@ -255,6 +260,11 @@ class ImageList:
         return cls._of_pairs(file, (line.partition("\t")[::2] for line in lines))
 
     @classmethod
+    def _of_archives(cls, source):
+        images, names, labels = read_archives(source)
+        return cls([f"images/{name}" for name in names], labels, images)
+
+    @classmethod
     def _of_pairs(cls, file, pairs, boxes=None):
         pairs = list(pairs)
         # As in a shell, paths are relative to the working directory.
@@ -282,7 +292,7 @@ class ImageList:
         if not split.encoded:
             return cls([os.path.abspath(path) for path in split.images], labels)
         # Packed records are not read here, because that takes far more time than listing names.
-        heads = [b""] * len(split) if isinstance(split.images, PackedImages) else [each[:2] for each in split.images]
+        heads = [b""] * len(split) if isinstance(split.images, StoredImages) else [each[:2] for each in split.images]
         names = [f"images/{part}-{row:07d}{ENDING_OF.get(head, '')}" for row, head in enumerate(heads)]
         return cls(names, labels, split.images)
 

@@ -83,6 +83,7 @@ def test_what_cannot_be_is_told(make, message):
 SPECS = {
     "given": "given(count=3)",
     "hard_neighbors": "hard_neighbors(pairs=3, neighbors=2)",
+    "corpus_negatives": "corpus_negatives(pairs=3, neighbors=2)",
     "pairs": "pairs(images=6)",
     "proportional_pxk": "proportional_pxk(groups=5)",
     "pxk": "pxk(classes=3, per_class=4)",

@@ -230,7 +230,7 @@ def create_app(searcher, limits=None, *, batch_size=32, token="", hosts=(), thre
     `batch_size` is the largest number of images that the model embeds at once. For `token` and `hosts`, see `Guard`.
     The function `threshold` returns the `Threshold` of a searcher's index.
     """
-    limits, metrics, index = limits or Limits(), Metrics(), CurrentIndex(searcher)
+    limits, metrics, index = limits or Limits(), Metrics(searcher.manifest["metric"]), CurrentIndex(searcher)
 
     def decode(questions):
         ((contents, box),), reader = questions, index.searcher
@@ -258,7 +258,7 @@ def create_app(searcher, limits=None, *, batch_size=32, token="", hosts=(), thre
     app = FastAPI(title="tfdml", lifespan=running, docs_url=None, redoc_url=None)
     answer_errors(app)
     text, policy = page()
-    _add_queries(app, decoders, batcher, limits)
+    _add_queries(app, decoders, batcher, limits, metrics)
     _add_pages(app, index, metrics, text)
 
     @app.get("/health", responses=STUCK)
@@ -285,7 +285,7 @@ def create_app(searcher, limits=None, *, batch_size=32, token="", hosts=(), thre
     return RequestCounter(Guard(BodyLimits(app, limits, metrics), token, hosts), metrics, headers)
 
 
-def _add_queries(app, decoders, batcher, limits):
+def _add_queries(app, decoders, batcher, limits, metrics):
     async def ask(request, default_k):
         content, box, k, where = await read_query(request, limits, default_k)
         # The model decodes all quick images of a batch in one call, which takes less time than one call per image.
@@ -308,6 +308,7 @@ def _add_queries(app, decoders, batcher, limits):
             raise HTTPException(400, "The image cannot be read. Expected a complete JPEG, PNG, WebP or AVIF file.")
         if answer.problem:
             raise HTTPException(400, answer.problem)
+        metrics.observe(answer)
         return answer
 
     @app.post("/search", openapi_extra=SEARCH, responses=ERRORS)

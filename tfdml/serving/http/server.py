@@ -56,12 +56,20 @@ class Limits:
 PATHS = ("/", "/search", "/label", "/embed", "/health", "/metrics", "/openapi.json")
 # Upper bounds of the histogram buckets, in seconds per request.
 BOUNDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+# Upper bounds of the histogram buckets of similarities: cosines, or negative Euclidean distances.
+SIMILARITIES = {
+    "cosine": (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99),
+    "euclidean": (-64.0, -32.0, -16.0, -8.0, -4.0, -2.0, -1.0, -0.5, -0.25, -0.125, -0.0625),
+}
 
 
 class Metrics:
-    """Counters and gauges for Prometheus. Several threads may use them at once."""
+    """Counters, gauges and histograms for Prometheus. Several threads may use them at once.
 
-    def __init__(self):
+    `metric` is the one of the index, `cosine` or `euclidean`.
+    """
+
+    def __init__(self, metric="cosine"):
         self.registry = registry = CollectorRegistry()
         self.requests = Counter("tfdml_requests", "Requests by path and status.", ["path", "status"], registry=registry)
         seconds = "Seconds from a request to its answer."
@@ -70,6 +78,18 @@ class Metrics:
         self.images = Counter("tfdml_images", "Images that the model has embedded.", registry=registry)
         waiting = "Requests with a complete body that wait for an answer."
         self.waiting = Gauge("tfdml_waiting", waiting, registry=registry)
+        nearest = "Similarity of the nearest image to each query without a filter."
+        bounds = SIMILARITIES[metric]
+        self.nearest = Histogram("tfdml_nearest_similarity", nearest, buckets=bounds, registry=registry)
+        unknown = "Queries without a filter that have no image above the threshold."
+        self.unknown = Counter("tfdml_unknown_queries", unknown, registry=registry)
+
+    def observe(self, answer):
+        """Counts the `Answer` to a query, unless a filter hid images from it."""
+        if answer.matching is None and answer.neighbors:
+            nearest = answer.neighbors[0].similarity
+            self.nearest.observe(nearest)
+            self.unknown.inc(not answer.threshold.accepts(nearest))
 
 
 class RequestCounter:

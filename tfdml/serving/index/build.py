@@ -16,6 +16,7 @@ from tfdml.serving.exported_model import ExportedModel, model_files, model_hash,
 from tfdml.serving.image_list import ImageList
 from tfdml.serving.index.attributes import named
 from tfdml.serving.index.folder import GONE, IndexFolder, build, index_of_kind
+from tfdml.serving.index.probes import drop_probes, keep_probes
 
 
 @contextlib.contextmanager
@@ -124,6 +125,7 @@ def _delete(folder, rows, names, present, compact):
 def _mark(folder, rows, names):
     """Marks the rows with these paths as deleted. Returns a mask `[N]` of all rows that are deleted."""
     deleted = rows.deleted | np.array([path in names for path in rows.paths])
+    drop_probes(folder.path, names)
     if (deleted != rows.deleted).any():
         folder.mark_deleted(deleted)
     return deleted
@@ -199,6 +201,9 @@ def index_images(out, images, *, model="", kind="flat", tiles="", add=False, upd
         there = set() if update else shards.paths(without=_deleted_ids(folder))
         embed_into(shards, images, embedder, there=there, on_read=keep if in_memory else None, **options)
         build(folder, shards, kind, embedder.metric, attributes=attributes, tiles=tiles)
+        if update:
+            drop_probes(folder.path, set(images.paths))
+        keep_probes(folder, embedder)
         return folder.size(), dict(shards.bad)
 
 
@@ -218,7 +223,9 @@ def index_embeddings(out, source, *, model, kind="flat", attributes=None):
         shutil.rmtree(folder.embeddings, ignore_errors=True)
         copy_model(model, folder.model)
         shards = computed.copy_to(folder.embeddings)
-        build(folder, shards, kind, ExportedModel(folder.model).metric, attributes=attributes)
+        embedder = ExportedModel(folder.model)
+        build(folder, shards, kind, embedder.metric, attributes=attributes)
+        keep_probes(folder, embedder)
         return len(shards), dict(shards.bad)
 
 
@@ -386,6 +393,7 @@ def upgrade_index(out, model, *, shard_rows=4096, batch_size=None):
         before = EmbeddingShards(folder.embeddings)
         shards.skip_ids(before.manifest["next_id"], before.bad)
         build(folder, shards, manifest["spec"], embedder.metric, anew=True, upgrades=number)
+        keep_probes(folder, embedder)
         _remove_before(folder, number)
         return folder.size()
 

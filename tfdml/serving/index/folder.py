@@ -29,8 +29,9 @@ from tfdml.files.checked import (
 )
 from tfdml.files.shards import read_columns, values_of
 from tfdml.neighbors.nearest import compared_vectors, load_faiss
-from tfdml.serving.exported_model import model_hash
+from tfdml.serving.exported_model import ExportedModel, model_hash
 from tfdml.serving.index.attributes import joined
+from tfdml.serving.index.probes import ROUNDING, distance_from
 from tfdml.serving.index.rows import IndexRows
 
 FORMAT, VERSION, MANIFEST = "tfdml index", 1, "manifest.json"
@@ -97,6 +98,7 @@ class IndexFolder:
     | `model/` | the SavedModel; `model-N/` after model upgrade N |
     | `images/` | images of a dataset in memory, which have relative paths |
     | `bad_images.jsonl` | images that could not be read, if there are any |
+    | `probes.json` | up to 16 small images with their vectors, to recognize another export of the model |
     | `deletion.json` | names of the images that are being deleted |
 
     A new generation, N + 1, is written next to the old one, and then the manifest is replaced. So the index is complete
@@ -166,17 +168,36 @@ class IndexFolder:
         self._deletion.unlink()
 
     def check_model(self, path, expected):
-        """Raises a ValueError if the model in a folder does not have the hash of the index's model."""
+        """Returns the hash of the model in a folder. Raises a ValueError if it does not embed as the index's model.
+
+        The index's own copy must have the hash `expected`. Another export of the model may have another hash, if its
+        vectors of the index's probes are the same except for rounding.
+        """
         folder = Path(path)
+        is_own = folder == self.model
         # Only the index's own copy must not contain links. A user's model may.
-        links = [file for file in (folder, *folder.rglob("*")) if file.is_symlink()] if folder == self.model else []
+        links = [file for file in (folder, *folder.rglob("*")) if file.is_symlink()] if is_own else []
         if links:
             raise ValueError(f"{links[0]} is a link that leads out of the index {self.path}. Do not use this index.")
-        if model_hash(folder) != expected:
+        digest = model_hash(folder)
+        if digest == expected:
+            return digest
+        message = (
+            f"The model {path} does not belong to the index {self.path}, which was made with another model, "
+            "so the embeddings cannot be compared."
+        )
+        distance, count = (None, 0)
+        if not is_own and self.exists():
+            distance, count = distance_from(self.path, expected, ExportedModel(folder), self.manifest()["metric"])
+        if distance is None:
+            raise ValueError(message)
+        if distance > ROUNDING:
             raise ValueError(
-                f"The model {path} does not belong to the index {self.path}, which was made with another model, "
-                "so the embeddings cannot be compared."
+                f"{message} Its vectors of {count} images in the index differ by up to {distance:.2g} of their length; "
+                f"rounding is below {ROUNDING:g}. To move the index to this model, use python -m tfdml.index --upgrade "
+                f"--model={path} --out={self.path}."
             )
+        return digest
 
     def read_index(self, manifest, mapped=False):
         """Returns the faiss index. If `mapped`, stored vectors for rescoring stay in the file; see `read_faiss`."""

@@ -42,8 +42,9 @@ class Searcher:
     Args:
         index: Folder or address of the index, or its `Store`. A SavedModel is a program, so open only indexes from
             people that you trust.
-        model: Exported model or its folder, or another embedder, with which the index was made. If `None`, the copy in
-            the folder is used. Without a copy, searches need vectors. Defaults to `None`.
+        model: Exported model or its folder, or another embedder, with which the index was made. In a folder, another
+            export of the same model is accepted if it embeds the index's own probes equally, except for rounding. If
+            `None`, the copy in the folder is used. Without a copy, searches need vectors. Defaults to `None`.
 
     Raises:
         ValueError: If there is no index, it is damaged, or it was made with another model.
@@ -61,6 +62,7 @@ class Searcher:
 
     def __init__(self, index: FilePath | Store, model: FilePath | AnyEmbedder | None = None):
         self._lock, self._has_own_model, self._model, self._model_path = threading.Lock(), model is None, None, None
+        self._model_digest = None
         if isinstance(model, str | os.PathLike):
             self._model_path = saved_model_folder(model)
         elif model is not None:
@@ -90,7 +92,7 @@ class Searcher:
         if self._has_own_model and not is_of_arrays(digest):
             self._model_path = saved_model_folder(folder.model)
         if self._model_path is not None:
-            folder.check_model(self._model_path, digest)
+            self._model_digest = folder.check_model(self._model_path, digest)
         # The model of an index of vectors is not known, so any model is accepted.
         elif self._model is not None and digest not in (VECTORS, self._model.digest):
             raise ValueError(
@@ -164,6 +166,11 @@ class Searcher:
             if self._model is None:
                 self._model = ExportedModel(self._model_path)
             return self._model
+
+    @property
+    def model_digest(self) -> str:
+        """Hash of the model that embeds queries. Another export of the index's model has another hash than it."""
+        return self._model_digest or self.manifest["model"]
 
     @property
     def model_folder(self) -> FilePath | None:

@@ -47,7 +47,7 @@ def _fitted(searcher, card):
     numbers = [fitted.get(name) for name in NUMBERS] if isinstance(fitted, dict) else [None]
     if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
         raise damaged(file, "its threshold is not a number", advice)
-    if card.get("sha256") != manifest["model"]:
+    if card.get("sha256") != searcher.model_digest:
         raise ValueError(f"The threshold in {file} was fitted for another model than the one next to it. {advice}")
     if fitted.get("distance") != manifest["metric"]:
         raise ValueError(
@@ -81,7 +81,7 @@ class CurrentThreshold:
             return threshold_for(searcher, self._setting)
         try:
             card = _card_of(searcher)
-            is_other = searcher.model_folder is not None and card.get("sha256") != searcher.manifest["model"]
+            is_other = searcher.model_folder is not None and card.get("sha256") != searcher.model_digest
             if old is not None and is_other:
                 return old
             return _fitted(searcher, card)

@@ -1,0 +1,40 @@
+"""Writes frozen features of a dataset's test images: `python -m benchmarks.studies.frozen_features --out=cars.npz`.
+
+It averages the last features of a pretrained backbone over positions, and writes them with the class labels to an .npz
+file, which other studies and `tfdml.suspects --embeddings` read.
+"""
+
+import argparse
+
+import keras
+import numpy as np
+
+from pipelines.build import evaluation_batches
+from pipelines.datasets import load
+from pipelines.preprocessing import Preprocessing
+from pipelines.preprocessor import Preprocessor
+from tfdml import registry
+from tfdml.evaluation import Embedder
+from tfdml.run.directory.model_files import load_weights
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data_dir", required=True, help="Folder of the dataset.")
+    parser.add_argument("--dataset", default="folder", help="Spec of the dataset.")
+    parser.add_argument("--backbone", default="keras_applications(name='MobileNetV2', alpha=0.35)", help="Its spec.")
+    parser.add_argument("--initial_weights", default="imagenet", help="Weights of the backbone.")
+    parser.add_argument("--image_size", type=int, default=96, help="Side length of the images in pixels.")
+    parser.add_argument("--out", required=True, help="The .npz file to write.")
+    given = parser.parse_args()
+    backbone = registry.create("backbone", given.backbone)
+    load_weights(backbone, given.initial_weights)
+    pooled = keras.Model(backbone.input, keras.layers.GlobalAveragePooling2D()(backbone.output))
+    split = load(given.dataset, data_dir=given.data_dir, test_only=True).test
+    prepare = Preprocessor.of(Preprocessing.of(backbone, given.image_size))
+    features = Embedder(pooled)(evaluation_batches(split, prepare, batch_size=128), len(split))
+    np.savez(given.out, embeddings=features.astype(np.float32), labels=split.labels)
+
+
+if __name__ == "__main__":
+    main()
