@@ -1,18 +1,15 @@
 """Losses on hyperbolic distances."""
 
-from keras import ops
-
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.hyperbolic import poincare_distances
-from tfdml.functional.pairs import negative_pairs, positive_pairs
-from tfdml.losses.base import EmbeddingLoss
+from tfdml.losses.base import PairLoss
 from tfdml.losses.n_pair import positives_against_negatives
 from tfdml.registry import register
 from tfdml.registry.arguments import Positive
 
 
 @register("loss", "hyperbolic_nt_xent")
-class HyperbolicNTXent(EmbeddingLoss):
+class HyperbolicNTXent(PairLoss):
     """Computes the NT-Xent loss of hyperbolic distances, in a ball that has room for class hierarchies.
 
     The loss of an anchor i is the mean over its positives p of `-log(e_ip / (e_ip + sum_n e_in))` with
@@ -31,6 +28,7 @@ class HyperbolicNTXent(EmbeddingLoss):
         curvature: Float. The number c: the ball has the radius `1 / sqrt(c)`. With smaller values, distances are nearer
             to Euclidean distances. Defaults to `0.1`.
         clip: Float. Maximum length of embeddings; longer ones are shortened. Defaults to `2.3`.
+        mining, mean: see `PairLoss`. Terms are positive pairs. Defaults to `"all"` and `"anchors"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
@@ -56,7 +54,6 @@ class HyperbolicNTXent(EmbeddingLoss):
 
     def call(self, labels, embeddings, queries=None):
         labels, embeddings = check_pairs_input(labels, embeddings)
-        near, far = positive_pairs(labels, queries), negative_pairs(labels, queries)
         distances = poincare_distances(embeddings, queries, curvature=self.curvature, clip=self.clip)
-        values, weights = positives_against_negatives(near, far, -distances / self.temperature, 0.0)
-        return ops.where(weights > 0.0, values, 0.0)
+        near, far = self.selected(labels, embeddings, distances, queries)
+        return self.of_pairs(*positives_against_negatives(near, far, -distances / self.temperature, 0.0))
