@@ -12,14 +12,14 @@ import tempfile
 
 from benchmarks.pages import advice, effects
 from benchmarks.pages.blocks import Blocks
-from benchmarks.pages.catalog import PAGES
+from benchmarks.pages.catalog import PAGES, SOURCES
 from benchmarks.pages.recorded import ROOT, Recorded
-from benchmarks.pages.template import filled, placed, with_units
+from benchmarks.pages.studies import Studies
+from benchmarks.pages.template import TEMPLATES, filled, placed, with_units
 from benchmarks.studies import first_runs
 from tfdml.run.study.records import read
 
 FOLDER = ROOT / "docs/evidence"
-TEMPLATES = ROOT / "benchmarks/pages/templates"
 FIRST_RUNS = ROOT / "docs/records/first_runs.jsonl"
 CHOOSING = ROOT / "docs/setting_effects.md"
 BEGIN = "<!-- This table is written by `python -m benchmarks.evidence` from benchmarks/pages/advice.py. -->"
@@ -27,17 +27,18 @@ END = "<!-- The end of the table. -->"
 WRITTEN = "<!-- This page is written by `python -m benchmarks.evidence` from benchmarks/pages/templates/{}.md. -->"
 
 
-def written(name, recorded):
+def written(name, recorded_of):
     """Returns the texts of a page and its pictures, by their names in docs/evidence.
 
     Args:
         name: Name of the page in `PAGES`.
-        recorded: Its `Recorded` study.
+        recorded_of: Function from the name of a source to its `Recorded` study.
     """
-    blocks = Blocks(name, recorded)
+    studies = Studies(recorded_of)
+    blocks = Blocks(name, studies)
     template = (TEMPLATES / f"{name}.md").read_text(encoding="utf-8")
     try:
-        page = filled(with_units(template), recorded, blocks.by_name)
+        page = filled(with_units(template), studies, blocks.by_name)
     except ValueError as error:
         raise ValueError(f"{TEMPLATES.relative_to(ROOT) / name}.md: {error}") from None
     return {f"{name}.md": f"{WRITTEN.format(name)}\n\n{page}", **blocks.pictures}
@@ -47,7 +48,7 @@ def first_page(recorded_of):
     """Returns the texts of the summary of all studies and of its picture, by their names in docs/evidence.
 
     Args:
-        recorded_of: Function from the name of a page to its `Recorded` study.
+        recorded_of: Function from the name of a source to its `Recorded` study.
     """
     found = effects.found_by(recorded_of)
     template = (TEMPLATES / "README.md").read_text(encoding="utf-8")
@@ -67,7 +68,7 @@ def advice_page(recorded_of):
     """Returns the text of docs/settings.md with the table of all datasets from the records.
 
     Args:
-        recorded_of: Function from the name of a page to its `Recorded` study.
+        recorded_of: Function from the name of a source to its `Recorded` study.
     """
     page = CHOOSING.read_text(encoding="utf-8")
     return placed(CHOOSING.name, page, BEGIN, END, advice.table(recorded_of))
@@ -80,9 +81,9 @@ def all_texts(names, folder):
         names: Names of pages in `PAGES`.
         folder: Folder for `Recorded`.
     """
-    recorded_of = functools.cache(lambda name: Recorded(PAGES[name], folder))
+    recorded_of = functools.cache(lambda name: Recorded(SOURCES[name], folder))
     for name in names:
-        yield from written(name, recorded_of(name)).items()
+        yield from written(name, recorded_of).items()
     if len(names) == len(PAGES):
         yield from first_page(recorded_of).items()
         yield "../setting_effects.md", advice_page(recorded_of)

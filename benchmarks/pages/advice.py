@@ -22,7 +22,7 @@ class Change(NamedTuple):
 
     Args:
         text: The first setting vs. the second.
-        shown: Dictionary from a dataset to a page and a text `A minus B`, which is above 0 if the first is better.
+        shown: Dictionary from a dataset to a source and a text `A minus B`, which is above 0 if the first is better.
         so: Recommendation.
         claims: Dictionary from a dataset to what `so` claims about it, one of `CLAIMS`. Other datasets are not checked.
     """
@@ -170,7 +170,7 @@ def table(recorded_of):
     """Returns the Markdown table of all changes: bold if the difference is conclusive, italic for one seed.
 
     Args:
-        recorded_of: Function from the name of a page to its `Recorded` study.
+        recorded_of: Function from the name of a source to its `Recorded` study.
 
     Raises:
         ValueError: If the records contradict a recommendation.
@@ -188,7 +188,7 @@ def intervals(recorded_of):
     """Returns the Markdown table of all changes with their confidence intervals, each a link to its page.
 
     Args:
-        recorded_of: Function from the name of a page to its `Recorded` study.
+        recorded_of: Function from the name of a source to its `Recorded` study.
     """
     rows = [[OF_IMAGES, *(str(IMAGES[name]) for name in SETS)]]
     rows += [[change.text, *linked(change.shown, differences_of(change.shown, recorded_of))] for change in CHANGES]

@@ -1,8 +1,9 @@
 """Summarizes the effects that the papers claim in one picture and one table."""
 
 from benchmarks.markdown import markdown
-from benchmarks.pages.catalog import PAGES
+from benchmarks.pages.catalog import SOURCES
 from benchmarks.pages.claims import difference_of, text_of
+from benchmarks.pages.links import link_of
 from benchmarks.pages.papers import PAPERS, SETS
 from benchmarks.pages.svg import WIDTH, arrow, dot, line, square, svg, text
 
@@ -22,7 +23,7 @@ def found_by(recorded_of):
     """Returns a dictionary from each paper to pairs of an effect and its differences, without effects that no page has.
 
     Args:
-        recorded_of: Function from the name of a page to its `Recorded` study.
+        recorded_of: Function from the name of a source to its `Recorded` study.
     """
     return {
         paper: [(effect, found) for effect in effects if (found := differences_of(effect.shown, recorded_of))]
@@ -34,16 +35,16 @@ def differences_of(shown, recorded_of):
     """Returns a dictionary from each dataset to the `Difference` that was measured on it.
 
     Args:
-        shown: Dictionary from a dataset to a page and a text `A minus B`.
-        recorded_of: Function from the name of a page to its `Recorded` study.
+        shown: Dictionary from a dataset to a source and a text `A minus B`.
+        recorded_of: Function from the name of a source to its `Recorded` study.
     """
-    return {each: difference_of(recorded_of(page), pair) for each, (page, pair) in shown.items()}
+    return {each: difference_of(recorded_of(source), pair) for each, (source, pair) in shown.items()}
 
 
 def has_one_seed(shown, name):
-    """Returns whether the page that shows a difference on a dataset has one seed."""
-    page, _ = shown[name]
-    return len(PAGES[page].seeds) == 1
+    """Returns whether the source of a difference on a dataset has one seed."""
+    source, _ = shown[name]
+    return len(SOURCES[source].seeds) == 1
 
 
 def picture(found):
@@ -82,7 +83,7 @@ def linked(shown, differences):
 def _link(shown, name, difference):
     """Returns a difference as a link, in italics if it is the result of one seed."""
     mark = "*" if has_one_seed(shown, name) else ""
-    return f"[{mark}{text_of(difference)}{mark}]({shown[name][0]}.md)"
+    return f"[{mark}{text_of(difference)}{mark}]({link_of(*shown[name])})"
 
 
 def _cell(zero, half, y, difference, mark):

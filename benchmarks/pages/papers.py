@@ -10,7 +10,8 @@ class Effect(NamedTuple):
 
     Args:
         text: The claim.
-        shown: Dictionary from a dataset to a page and a text `A minus B`. The difference is above 0 if the claim holds.
+        shown: Dictionary from a dataset to a source and a text `A minus B`. The difference is above 0 if the claim
+            holds.
         printed: Difference in Recall@1 that the paper reports, in percentage points, with its dataset and table. Empty
             if the paper reports no number.
     """
