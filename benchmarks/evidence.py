@@ -13,14 +13,13 @@ import tempfile
 from benchmarks.pages import advice, effects
 from benchmarks.pages.blocks import Blocks
 from benchmarks.pages.catalog import PAGES, SOURCES
-from benchmarks.pages.recorded import ROOT, Recorded
+from benchmarks.pages.recorded import FIRST_RUNS, ROOT, Recorded
 from benchmarks.pages.studies import Studies
 from benchmarks.pages.template import TEMPLATES, filled, placed, with_units
 from benchmarks.studies import first_runs
 from tfdml.run.study.records import read
 
 FOLDER = ROOT / "docs/evidence"
-FIRST_RUNS = ROOT / "docs/records/first_runs.jsonl"
 CHOOSING = ROOT / "docs/setting_effects.md"
 BEGIN = "<!-- This table is written by `python -m benchmarks.evidence` from benchmarks/pages/advice.py. -->"
 END = "<!-- The end of the table. -->"

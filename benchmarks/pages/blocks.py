@@ -8,7 +8,10 @@ from benchmarks.pages.claims import difference_of, text_of
 from benchmarks.pages.forest import forest
 from benchmarks.pages.learning_curves import learning_curves
 from benchmarks.pages.names import of_column, of_variant
-from benchmarks.pages.template import matching, wrapped
+from benchmarks.pages.recorded import FIRST_RUNS
+from benchmarks.pages.template import cell_of, matching, wrapped
+from benchmarks.studies import first_runs
+from tfdml.run.study.records import read
 
 # A cell with two numbers is hard to read.
 LEFT_OUT = ("negatives within, between",)
@@ -37,17 +40,13 @@ SETS = {
     "toycars": "the built-in [toy cars](../data.md)",
     "fine_tuning": "[emoji, cars and Omniglot](../datasets.md)",
 }
-# Part of the legend of a study with one seed.
-ONE_SEED = (
-    "**One seed.** The confidence intervals on this page cover the choice of test classes, not the variation between "
-    "seeds. Therefore, a difference is *inconclusive* if its interval ends within one point of 0, even if it is "
-    "significant."
-)
 # Explains the numbers of a page to readers who have not seen another one.
 LEGEND = (
-    "Recall@1 is a percentage, measured on the test classes{models}. Tables show the {shown}. Intervals in parentheses "
-    "are 95% confidence intervals, and a difference is *significant* if its interval does not contain 0. [How to read "
-    "these pages](README.md#how-to-read-a-page) explains the columns and the names of the variants."
+    "Recall@1 is a percentage of the images of test classes. Tables show the mean ± standard deviation over seeds. "
+    "Intervals in parentheses are 95% confidence intervals, and a difference is *significant* if its interval does not "
+    "contain 0. Numbers in italics are results of **one seed**. Their intervals do not cover the variation between "
+    "seeds, so such a difference is *inconclusive* if its interval ends within one point of 0. [How to read these "
+    "pages](README.md#how-to-read-a-page) explains the columns and the names of the variants."
 )
 CHOSEN = (
     "These settings were selected on the validation classes. Variants that are not listed use the settings of the "
@@ -72,7 +71,8 @@ class Blocks:
         self.pictures = {}
         self.by_name = {
             "study": studies.select,
-            "legend": self._legend,
+            "legend": lambda given: wrapped(LEGEND),
+            "first runs": lambda given: first_runs.table(read(FIRST_RUNS)),
             "setup": self._setup,
             "table": self._table,
             "sets": self._sets,
@@ -118,15 +118,6 @@ class Blocks:
         table = markdown(["Setting", "Value (unless a variant specifies another)"], about)
         return f"{table}\n\nThis command trains the variants:\n\n```bash\n{_lines(command)}\n```"
 
-    def _legend(self, given):
-        """How to read the numbers of the page."""
-        several = len(self._recorded.seeds) > 1
-        legend = LEGEND.format(
-            models=" with the model selected on the validation classes" * (self._recorded.study.which == "best"),
-            shown="mean ± standard deviation over seeds" if several else "result of one seed",
-        )
-        return wrapped(legend) if several else f"{wrapped(ONE_SEED)}\n\n{wrapped(legend)}"
-
     def _table(self, given, best_first=False):
         """Rows and columns: heads in the first line, or none for all, then patterns of rows, or none for all."""
         heads, *patterns = [line.strip() for line in given.split("\n")] or [""]
@@ -158,19 +149,18 @@ class Blocks:
         rows = []
         for label, *cells in lines:
             cells = cells or [label] * len(sources)
-            named = [cell if "/" in cell else f"{source}/{cell}" for cell, source in zip(cells, sources, strict=True)]
-            rows.append([_shown(label), *(self._cell(first[0], each) for each in named)])
+            told = [self._cell(first[0], *each) for each in zip(cells, sources, strict=True)]
+            rows.append([_shown(label), *told])
         return markdown([of_column(first[0]), *heads], rows)
 
-    def _cell(self, head, named):
-        recorded, name = self._studies.of(named)
+    def _cell(self, head, name, source):
+        recorded, name = self._studies.of(name, source)
         if not name:
             return NONE
         mark = "*" if len(recorded.seeds) == 1 else ""
         if " minus " in name:
             return f"{mark}{text_of(difference_of(recorded, name))}{mark}"
-        (row,) = matching([name], recorded.rows)
-        return f"{mark}{recorded.cell(row, head)}{mark}"
+        return f"{mark}{cell_of(recorded, head, name)}{mark}"
 
     def _settings(self, given):
         """A table of the setting that validation chose for each row, with the best and the worst Recall@1."""
@@ -199,8 +189,7 @@ class Blocks:
         """Differences: a title in the first line, then `A minus B | label`, `* minus B`, or `# heading`."""
         title, *lines = [line.strip() for line in given.strip().split("\n")]
         entries = [entry for line in lines for entry in self._entries(line)]
-        seeds = ", one seed" if len(self._recorded.seeds) == 1 else ""
-        alternative = f"{title}: difference in Recall@1, in percentage points, with 95% confidence intervals{seeds}."
+        alternative = f"{title}: difference in Recall@1, in percentage points, with 95% confidence intervals."
         return self._picture("differences", alternative, forest(alternative, entries))
 
     def _entries(self, text):

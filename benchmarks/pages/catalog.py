@@ -38,6 +38,7 @@ GROUPED = (
     "K = 4, clusters of classes",
     "K = 4, every slice on every batch",
 )
+SEARCHED = ("one embedding", "K = 4", "K = 4, in proportion to images")
 # A template selects one with a paragraph `{study: NAME}`.
 SOURCES = {
     "emoji_losses": Source("emoji_losses", "emoji", ON_EMOJI),
@@ -51,6 +52,8 @@ SOURCES = {
     "omniglot": Source("omniglot", "omniglot", ("--data_dir=data/omniglot",)),
     "divide_and_conquer": Source("divide_and_conquer", "toycars_dnc"),
     "divide_and_conquer_tuned": Source("divide_and_conquer_tuned", "toycars_dnc"),
+    # A search at full length, which chooses another learning rate for the single embedding.
+    "divide_and_conquer_searched": Source("divide_and_conquer_tuned", "toycars_dnc", ("--epochs=32",), rows=SEARCHED),
     "divide_and_conquer_grouped": Source(
         "divide_and_conquer", "toycars_grouped", ("--dataset=toycars(grouped=True)",), rows=GROUPED
     ),
@@ -74,4 +77,12 @@ SOURCES = {
     "fine_tuning": Source("fine_tuning", "fine_tuning", seeds=(0,)),
 }
 # A page and its template have the same name.
-PAGES = tuple(SOURCES)
+PAGES = (
+    "divide_and_conquer",
+    "lifted_structure",
+    "edms",
+    "ranked_list",
+    "attention_ensemble",
+    "losses",
+    "fine_tuning",
+)

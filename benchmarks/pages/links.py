@@ -39,7 +39,8 @@ def _shown():
             # Sources that a block names are in heads, such as `Cars = cars_main`, or in front of rows.
             sources = {selected, *re.findall(r"(\w+)/", text), *re.findall(r" = (\w+)", text)}
             found.append((link, sources, " ".join(text.split())))
-    return found
+    # The summary above the first section comes last.
+    return sorted(found, key=lambda each: "#" not in each[0])
 
 
 def _anchor(heading):

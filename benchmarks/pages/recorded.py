@@ -12,6 +12,7 @@ from tfdml.run.study.runs import resolved, runs_of
 from tfdml.run.study.study import text_of
 
 ROOT = Path(__file__).resolve().parents[2]
+FIRST_RUNS = ROOT / "docs/records/first_runs.jsonl"
 read_once = functools.cache(read)
 
 

@@ -27,12 +27,14 @@ class Studies:
             raise ValueError("The page has no paragraph `{study: NAME}` before its first number.")
         return self._recorded_of(self._selected)
 
-    def of(self, text):
-        """Returns the `Recorded` study of a text and the text without its source.
+    def of(self, text, source=""):
+        """Returns the `Recorded` study of a text and the text without the name of its source.
 
         Args:
-            text: Arguments of a marker or names of rows. If they start with `SOURCE/`, that source is used instead of
-                the selected one.
+            text: Arguments of a marker or names of rows. They may start with `SOURCE/`.
+            source: The source if they do not. If empty, the selected one.
         """
         name, slash, rest = text.partition("/")
-        return (self._recorded_of(name), rest) if slash and name in SOURCES else (self.selected, text)
+        if slash and name in SOURCES:
+            return self._recorded_of(name), rest
+        return self._recorded_of(source) if source else self.selected, text

@@ -13,6 +13,8 @@ A marker is `{verb: arguments}`:
 - `{recall: A}`, `{spread: A}`, `{before: A}` and `{features: A}` print Recall@1: the mean, the mean with its standard
   deviation, the value before training, and the value of the pretrained features.
 - `{value: HEAD; A}` prints the mean of another column, `{range: HEAD; A; B}` the smallest and the largest of some rows.
+- `{changed: A}` prints the percentage of images that changed their cluster at the last clustering.
+- `{parameters: A}` prints the parameters of a model with several learners or levels, in millions.
 - `{tried: A; FLAG}` prints the best value on the validation classes among settings with a part of a flag.
 
 A marker names rows as the study does, also with `*`; readers see their display names. The paragraph `{study: NAME}`
@@ -22,6 +24,7 @@ that is a paragraph of its own is a block, see `blocks`.
 
 import fnmatch
 import re
+import statistics
 import textwrap
 
 from benchmarks.pages.claims import CLAIMS, claimed, compared, difference_of, judged
@@ -142,11 +145,11 @@ def _with_units(text):
 
 
 def _recall(recorded, given):
-    return _mean(_cell(recorded, next(iter(recorded.study.columns)), given[0]))
+    return _mean(cell_of(recorded, next(iter(recorded.study.columns)), given[0]))
 
 
 def _spread(recorded, given):
-    return _cell(recorded, next(iter(recorded.study.columns)), given[0])
+    return cell_of(recorded, next(iter(recorded.study.columns)), given[0])
 
 
 def _before(recorded, given, of="untrained"):
@@ -160,7 +163,17 @@ def _features(recorded, given):
 
 def _value(recorded, given):
     head, row = given
-    return _mean(_cell(recorded, head, row))
+    return _mean(cell_of(recorded, head, row))
+
+
+def _changed(recorded, given):
+    (row,) = matching(given, recorded.rows)
+    return f"{100 * statistics.mean(result['clusters']['changed'] for result in recorded.results(row)):.0f}"
+
+
+def _parameters(recorded, given):
+    (row,) = matching(given, recorded.rows)
+    return f"{recorded.results(row)[0]['cost']['parameters'] / 1e6:.2f} million"
 
 
 def _tried(recorded, given):
@@ -216,7 +229,8 @@ def _value_of(text):
     return float(text.replace(",", ""))
 
 
-def _cell(recorded, head, row):
+def cell_of(recorded, head, row):
+    """Returns the text of a table cell."""
     (name,) = matching([row], recorded.rows)
     if head not in recorded.study.columns:
         raise ValueError(f"The columns are {', '.join(recorded.study.columns)}. Received: {head!r}.")
@@ -233,6 +247,8 @@ OTHERS = {
     "before": _before,
     "features": _features,
     "value": _value,
+    "changed": _changed,
+    "parameters": _parameters,
     "tried": _tried,
     "range": _range,
     "compared": _compared,
