@@ -202,12 +202,12 @@ def _check(change, found):
         turns = claim == "alike" and difference.mean < 0
         if not CLAIMS[claim](difference.turned() if turns else difference):
             raise ValueError(
-                f"{change.text!r}, {change.so!r}: expected {expected(claim, difference)} on {name}. "
+                f"{change.text!r}, {change.so!r}: expected {expected(claim)} on {name}. "
                 f"The records have {text_of(difference)}."
             )
 
 
 def _cell(difference, one_seed):
     number = text_of(difference).partition(" ")[0]
-    mark = "**" * difference.is_conclusive + "*" * one_seed
+    mark = "**" * difference.is_significant + "*" * one_seed
     return f"{mark}{number}{mark}"

@@ -39,9 +39,9 @@ SETS = {
 }
 # Part of the legend of a study with one seed.
 ONE_SEED = (
-    "**One seed.** The confidence intervals on this page cover the choice of test classes, not the variation between "
-    "seeds. Therefore, a difference is *inconclusive* if its interval ends within one point of 0, even if it is "
-    "significant."
+    "**One seed.** The confidence intervals on this page cover the choice of test classes and the variation between "
+    "seeds. Because these variants have one seed, the variation is that of other variants, which have several seeds "
+    "and the same test classes."
 )
 # Explains the numbers of a page to readers who have not seen another one.
 LEGEND = (

@@ -8,7 +8,9 @@ import sys
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from benchmarks import evidence
 from benchmarks.pages import effects, recorded
@@ -178,24 +180,25 @@ def test_claims_are_checked(claim, found):
         claimed(claim, Difference(*found))
 
 
-def test_one_seed_is_inconclusive_within_one_point_of_0():
-    recorded = Study()
-    recorded.seeds = (0,)
-    for found, words, verdict in (
-        ((2.8, 0.5, 5.0), "2.8 points (0.5 to 5.0, inconclusive) better than", "inconclusive"),
-        ((-2.1, -4.1, -0.036), "2.1 points (0.04 to 4.1, inconclusive) worse than", "inconclusive"),
-        ((3.0, 1.1, 5.0), "3.0 points (1.1 to 5.0) better than", "confirmed"),
-        ((-3.0, -5.0, -1.1), "3.0 points (1.1 to 5.0) worse than", "contradicted"),
-    ):
-        recorded.difference = lambda first, second, seeds, found=found: found
-        assert filled("{compared: B minus A} A", recorded, {}) == f"{words} A\n"
-        assert filled("{seen: B minus A}", recorded, {}).startswith(f"{verdict}: ")
-    with pytest.raises(ValueError, match=r"Expected an interval above 1. The records have"):
-        claimed("better", Difference(2.8, 0.5, 5.0, 1))
-    with pytest.raises(ValueError, match=r"Expected an interval below -1. The records have"):
-        claimed("worse", Difference(-2.1, -4.1, -0.5, 1))
-    with pytest.raises(ValueError, match=r"contains 0 or ends within 1 point of it and a mean of at least 0"):
-        claimed("alike", Difference(3.0, 1.1, 5.0, 1))
+def test_equal_needs_a_narrow_interval():
+    # The 90% interval of a standard error of 0.5 is the mean ± 0.82.
+    narrow, wide = Difference(1.1, 0.12, 2.08), Difference(1.1, -1.0, 3.2)
+    assert claimed("equal", narrow)[0] == "1.1" and claimed("alike", wide)[0] == "1.1"
+    for found in (wide, Difference(1.3, 0.32, 2.28), Difference(-0.5, -0.6, -0.4)):
+        with pytest.raises(ValueError, match="Expected a 90% interval within 2 points of 0 and a mean of at least 0"):
+            claimed("equal", found)
+
+
+def test_the_minimum_detectable_effect_is_seen_in_80_percent_of_studies():
+    random, degrees = np.random.default_rng(0), 6
+    found = Difference(0, -stats.t.isf(0.025, degrees), stats.t.isf(0.025, degrees), degrees)
+    assert found.error == pytest.approx(1)
+    means = random.normal(found.detectable, 1, 20000)
+    errors = np.sqrt(random.chisquare(degrees, 20000) / degrees)
+    assert np.mean(np.abs(means / errors) > stats.t.isf(0.025, degrees)) == pytest.approx(0.8, abs=0.02)
+    of_scipy = stats.ttest_1samp([1.0, 2.0, 4.0, 3.0, 1.5, 0.5, 2.5], 0)
+    low, high = of_scipy.confidence_interval(0.95)
+    assert Difference((low + high) / 2, low, high, 6).p_value == pytest.approx(of_scipy.pvalue)
 
 
 def test_bounds_near_0_show_their_side():
