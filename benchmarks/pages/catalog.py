@@ -51,6 +51,7 @@ PAGES = {
     "omniglot": Source("omniglot", "omniglot", ("--data_dir=data/omniglot",)),
     "divide_and_conquer": Source("divide_and_conquer", "toycars_dnc"),
     "divide_and_conquer_tuned": Source("divide_and_conquer_tuned", "toycars_dnc"),
+    "divide_and_conquer_searched": Source("divide_and_conquer_searched", "toycars_dnc"),
     "divide_and_conquer_grouped": Source(
         "divide_and_conquer", "toycars_grouped", ("--dataset=toycars(grouped=True)",), rows=GROUPED
     ),

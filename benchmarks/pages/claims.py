@@ -50,10 +50,9 @@ class Difference(NamedTuple):
             return 0.0 if self.mean else 1.0
         return float(2 * t.sf(abs(self.mean) / self.error, self.degrees))
 
-    @property
-    def is_equivalent(self):
-        """Whether the 90% confidence interval is within `EQUIVALENT` points of 0, which is TOST at 5%."""
-        return abs(self.mean) + self._quantile(0.05) * self.error < EQUIVALENT
+    def is_within(self, margin):
+        """Returns whether the 90% confidence interval is within a margin around 0, which is TOST at 5%."""
+        return abs(self.mean) + self._quantile(0.05) * self.error < margin
 
     def _quantile(self, tail):
         from scipy.stats import t
@@ -93,7 +92,7 @@ def _alike(found):
 
 
 def _equal(found):
-    return found.is_equivalent and found.mean > -0.05
+    return found.is_within(EQUIVALENT) and found.mean > -0.05
 
 
 # What a sentence can claim about A minus B. If two rows are alike, their difference is not significant. If they are

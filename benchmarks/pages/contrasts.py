@@ -15,6 +15,13 @@ class Contrast(NamedTuple):
     degrees: float
     draws: np.ndarray
 
+    def interval(self):
+        """Returns the ends of the 95% confidence interval."""
+        from scipy.stats import t
+
+        width = float(t.isf(0.025, self.degrees)) * self.error
+        return self.mean - width, self.mean + width
+
 
 def contrast(weights, means, resampled, degrees, seeds=None, names=None):
     """Returns the `Contrast` of several means. For two means with the weights -1 and 1, it agrees with `all_pairs`.

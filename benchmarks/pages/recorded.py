@@ -3,6 +3,7 @@
 import functools
 import importlib
 import json
+import statistics
 from pathlib import Path
 
 from benchmarks.pages.contrasts import contrast
@@ -39,7 +40,7 @@ class Recorded:
     def __init__(self, source, folder):
         self.source, self._folder = source, Path(folder)
         self.study = importlib.import_module(f"benchmarks.studies.rows.{source.study}").STUDY
-        self._checked, self._intervals = {}, {}
+        self._checked, self._intervals, self._trials = {}, {}, {}
         self._records = read_once(RECORDS / f"{source.records}.jsonl")
         flags = {name: [*self.study.flags(name), *source.flags] for name in source.rows or self.study.rows}
         self.search = self._search(flags) if self.study.settings else None
@@ -66,6 +67,15 @@ class Recorded:
         """Returns the results of a row, one for each seed."""
         return [record["result"] for record in self.records(name)]
 
+    def untrained(self, name):
+        """Returns Recall@1 of a row before training, the mean over seeds.
+
+        An ensemble has no such result, but a single member of its search, which starts from the same weights.
+        """
+        results = [each for each in self.results(name) if "untrained" in each]
+        results = results or [self._trials[self.study.follow.get(name, name)]]
+        return statistics.mean(each["untrained"]["recall_at_1"] for each in results)
+
     def cell(self, name, head):
         """Returns the text of a table cell."""
         return text_of(self.study.columns[head](self.results(name), self.run_dirs(name)))
@@ -90,6 +100,10 @@ class Recorded:
         variance = seed_variances().of(self.records(names[0], seeds)[0]["measured"])
         return recalls([self.run_dirs(name, seeds) for name in names], variance=variance)
 
+    def names(self, rows):
+        """Returns the names of the runs of rows, without their seeds."""
+        return [self.records(row)[0]["run"].rpartition("-seed")[0] for row in rows]
+
     def run_dirs(self, name, seeds=()):
         """Returns a folder for each seed, with the measurements and the learning curve of the run."""
         return [self._directory(record) for record in self.records(name, seeds)]
@@ -108,7 +122,7 @@ class Recorded:
         searched = {name: [*self.study.flags(name), *self.source.flags] for name in names}
         tried = {name: [] for name in searched}
         for name, setting, trial in trials_of(searched, self.study.settings, self.study.searching):
-            result = self._record(trial, SEED)["result"]
+            result = self._trials[name] = self._record(trial, SEED)["result"]
             tried[name].append((setting, reached(result, self.study.which)))
         return Search(tried, list(self.study.searching))
 

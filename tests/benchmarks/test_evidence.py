@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import json
+import re
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -18,13 +19,15 @@ from benchmarks.pages.blocks import Blocks
 from benchmarks.pages.catalog import PAGES
 from benchmarks.pages.claims import Difference, claimed
 from benchmarks.pages.claims import text_of as text_of_difference
+from benchmarks.pages.evidence_of_claims import DECISIVE, Evidence
 from benchmarks.pages.forest import forest
 from benchmarks.pages.learning_curves import _apart, learning_curves
 from benchmarks.pages.names import VARIANTS, of_variant
-from benchmarks.pages.papers import PAPERS, SETS, Effect
+from benchmarks.pages.papers import PAPERS, SETS, Effect, Reported
 from benchmarks.pages.recorded import Recorded
 from benchmarks.pages.svg import ticks
 from benchmarks.pages.template import filled, matching, with_units
+from benchmarks.pages.verdicts import AGREES, EXCLUDED
 from tests.commands import ROOT
 
 BY_HAND = {"edms_first_trials.md", "ensembles.md", "first_embedding.md", "first_runs.md", "readings.md", "searches.md"}
@@ -67,12 +70,12 @@ def test_a_page_and_its_pictures_are_written_anew(name, recorded_of):
             ElementTree.fromstring(text)
 
 
-def test_the_page_of_all_effects_is_written_anew(recorded_of):
-    texts = evidence.first_page(recorded_of)
+def test_the_summaries_are_written_anew(recorded_of, tmp_path):
+    texts = evidence.summaries(recorded_of, tmp_path)
     assert all(committed(file) == text for file, text in texts.items()), "run: python -m benchmarks.evidence"
     files = {path.name for path in evidence.FOLDER.iterdir()} - BY_HAND - texts.keys()
     names = {file for file in files if file.removesuffix(".md") in PAGES}
-    assert len(names) == len(PAGES) and all(file in texts["README.md"] for file in {*names, *BY_HAND})
+    assert len(names) == len(PAGES) and all(f"]({file})" in texts["README.md"] for file in {*names, *BY_HAND})
     pictures = {file for name in {*names, *BY_HAND} for file in files if f"]({file})" in committed(name)}
     assert names | pictures == files
 
@@ -242,26 +245,25 @@ def test_pictures_of_differences_have_full_dots_where_something_is_seen():
     assert kinds == ["full", "hollow", "full"] and "+1.0 (-1.0 to 2.0)" in drawn and "behind &amp; seen" in drawn
 
 
-def test_effects_are_full_only_where_the_paper_is_right():
-    found = {"A paper": [(PAPERS["EDMS"][0], {"emoji": Difference(-20, -30, -10), "toy cars": Difference(2, 1, 3)})]}
-    drawn = ElementTree.fromstring(effects.picture(found))
-    dots = [each for each in drawn.iter() if each.tag.endswith("circle")]
-    # That of emoji is farther than the axis.
-    assert [each.get("class") for each in dots] == ["full"]
-    assert "[-20.0 (-30.0 to -10.0)](emoji_edms.md)" in effects.table(found)
-    assert effects.picture(found).count("not measured") == len(SETS) - 2
+def evidence_on(verdict, *found):
+    return Evidence(Difference(*found), None, 3, 100, (0, 0), (5, 5), "", verdict, ("page", "A minus B"))
 
 
-def test_one_seed_has_a_square_and_italics():
-    effect = Effect("Few beat many", {"emoji": ("emoji_edms", "A minus B"), "cars": ("cars_edms", "A minus B")})
-    found = {"A paper": [(effect, {"emoji": Difference(2, 1, 3), "cars": Difference(1, -1, 2)})]}
-    drawn = [
-        (each.tag.rpartition("}")[2], each.get("class")) for each in ElementTree.fromstring(effects.picture(found))
-    ]
-    marks = [each for each in drawn if each[0] in ("circle", "rect") and each[1] != "back"]
-    assert marks == [("circle", "full"), ("rect", "hollow")]
-    assert "[+2.0 (1.0 to 3.0)](emoji_edms.md)" in effects.table(found)
-    assert "[*+1.0 (-1.0 to 2.0)*](cars_edms.md)" in effects.table(found)
+def test_verdicts_have_their_own_marks():
+    effect = Effect("Few beat many", {}, Reported(4, "SOP"))
+    found = {"emoji": evidence_on(AGREES, 3, 2, 5), "cars": evidence_on(EXCLUDED, -20, -30, -10)}
+    drawn = ElementTree.fromstring(effects.picture({"A paper": [(effect, found)], "Another": [(effect, {})]}))
+    kinds = [(each.tag.rpartition("}")[2], each.get("class")) for each in drawn.iter() if each.get("class")]
+    # The legend has one mark for each verdict.
+    assert kinds.count(("circle", "mark agrees")) == 2 and kinds.count(("circle", "ring cannot-tell")) == 1
+    assert kinds.count(("line", "line excluded")) == 2 + 2 + 1 and kinds.count(("polyline", "line excluded")) == 1
+    # The effect of the paper is in each row that was measured, and in the legend.
+    assert kinds.count(("line", "paper")) == 3
+    words = [each.text for each in drawn.iter() if each.tag.endswith("text")]
+    assert words.count("not measured") == len(SETS) - 2 and "Another" not in words and "A paper" in words
+    decided = {**found, DECISIVE: evidence_on(AGREES, 3, 2, 5)}
+    drawn = effects.picture({"A paper": [(effect, decided)]})
+    assert drawn.count('"mark agrees"') == 3 and "polyline" not in drawn
 
 
 def test_effects_name_pages_and_sets():
@@ -331,3 +333,12 @@ def test_records_answer_what_the_text_says(printed):
     times = {(row[0], row[1]): float(row[4]) for row in hnsw}
     ratios = [times[size, "PostgreSQL"] / times[size, "folder"] for size in ("100,000", "1,000,000")]
     assert all(5 <= ratio <= 16 for ratio in ratios), "docs/several_devices.md says so"
+
+
+def test_sentences_about_equality_have_a_test_of_equivalence():
+    """A difference that is not significant may still be several points."""
+    words = re.compile(r"(as good as|makes no difference|hardly matters|does not matter|level with|nothing changes)")
+    for path in sorted(evidence.TEMPLATES.glob("*.md")):
+        for sentence in re.split(r"(?<=[.:?!])\s+", " ".join(path.read_text(encoding="utf-8").split())):
+            is_checked = "equal:" in sentence or "in the paper" in sentence
+            assert is_checked or not words.search(sentence), f"{path.name}: {sentence}"
