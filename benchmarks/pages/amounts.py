@@ -52,6 +52,11 @@ def gain(recorded, name):
     return 100 * statistics.mean(map(gain_of, curves)) if all(len(each) > 2 for each in curves) else None
 
 
+def of_last_models(recorded, name):
+    """Returns Recall@1 of the models at the end of a row's runs, in percent."""
+    return 100 * statistics.mean(result["metrics"]["recall_at_1"] for result in recorded.results(name))
+
+
 def learned(recorded, name):
     """Returns Recall@1 of a row minus that of its initial weights, in percentage points; see `LEARNED`."""
     which = "best" if recorded.study.which == "best" else "metrics"

@@ -14,6 +14,8 @@ from benchmarks.studies.rows import decisive
 DECISIVE = "decisive"
 NAMES = {**SETS, DECISIVE: "Cars, decisive"}
 MAIN_CLAIMS = len(decisive.CLAIMS)
+# Of two rows, or of two differences.
+WEIGHTS = (1, -1, -1, 1)
 
 
 class Evidence(NamedTuple):
@@ -26,6 +28,7 @@ class Evidence(NamedTuple):
         images: Images per learner of the first row.
         gains: Gains of both rows in the last quarter, in percentage points. A gain is None without a curve.
         learned: Recall@1 of both rows minus Recall@1 of their initial weights, in percentage points.
+        last: The difference between the last models, in percentage points, without an interval.
         reason: What differs from the paper, or empty.
         verdict: One of `verdicts.VERDICTS`.
         source: Page of the rows and text `A minus B`, or None.
@@ -38,6 +41,7 @@ class Evidence(NamedTuple):
     images: int
     gains: tuple
     learned: tuple
+    last: float
     reason: str
     verdict: str
     source: tuple | None
@@ -158,7 +162,8 @@ def _judged(effect, name, recorded, rows, difference, of_rows, seeds, source):
     )
     reason = deviation.text.format(**amounts.facts_of(recorded, *rows[:2])) if deviation else ""
     images = amounts.images_per_learner(recorded, rows[0])
-    return Evidence(difference, of_rows, seeds, images, gains, learned, reason, verdict, source)
+    last = sum(weight * amounts.of_last_models(recorded, row) for weight, row in zip(WEIGHTS, rows, strict=False))
+    return Evidence(difference, of_rows, seeds, images, gains, learned, last, reason, verdict, source)
 
 
 def _decided(effect, folder):
@@ -172,7 +177,7 @@ def _decided(effect, folder):
         recorded = Recorded(source, folder)
         rows = tuple(_chosen(recorded, several) for several in (decided.better, decided.control))
         several = (*rows, *decided.less)
-        of_rows = contrast((1, -1, -1, 1)[: len(several)], *recorded.recalls(several), names=recorded.names(several))
+        of_rows = contrast(WEIGHTS[: len(several)], *recorded.recalls(several), names=recorded.names(several))
     except MissingRun:
         return None
     if decided.less:

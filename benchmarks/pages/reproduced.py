@@ -12,6 +12,7 @@ from benchmarks.pages.evidence_of_claims import (
     NAMES,
     best_of,
     decided_p_values,
+    effect_of_interest,
     overall,
 )
 from benchmarks.pages.template import wrapped
@@ -79,7 +80,13 @@ def _claim(effect, found, p_value):
         heads = ["Dataset", "Difference (95% CI)", "Seeds", "Images per learner", "Late gain", "MDE", "Verdict"]
         parts.append(markdown(heads, [_row(effect, name, each) for name, each in found.items()]))
     items = [f"Images per learner in the paper: {effect.reported.images}."] if _has_images(effect) else []
-    items += _reasons(found)
+    items += _reasons(effect, found)
+    items += _unconfirmed(effect, found)
+    items += [
+        f"The last models differ in the other direction on {_within(name)}, by {each.last:+.1f} points."
+        for name, each in found.items()
+        if each.last * each.difference.mean < 0
+    ]
     if p_value is not None:
         items.append(f"The p-value after the correction of {MAIN_CLAIMS} claims by Holm's method is {p_value:.2g}.")
     if DECISIVE not in found and effect.tells:
@@ -102,13 +109,42 @@ def _row(effect, name, each):
     ]
 
 
-def _reasons(found):
-    """Returns a sentence for each reason why tests are not fair, with the datasets that it is about."""
+def _reasons(effect, found):
+    """Returns a sentence for each reason of a verdict that tells nothing, with the datasets that it is about."""
     by_reason = {}
     for name, each in found.items():
-        if each.verdict == verdicts.NOT_FAIR:
-            by_reason.setdefault(each.reason, []).append(_within(name))
-    return [f"Not a fair test on {_listed(names)}: {reason}." for reason, names in by_reason.items()]
+        reason = _reason(effect, each)
+        if reason:
+            by_reason.setdefault((each.verdict, reason), []).append(_within(name))
+    return [f"{verdict.capitalize()} on {_listed(names)}: {why}." for (verdict, why), names in by_reason.items()]
+
+
+def _reason(effect, each):
+    found, interest = each.difference, effect_of_interest(effect)
+    if each.verdict == verdicts.NOT_FAIR:
+        return each.reason
+    if each.verdict != verdicts.CANNOT_TELL:
+        return ""
+    if not each.is_trained:
+        return "a variant has not learned"
+    if effect.is_equality:
+        return "the interval is too wide for a test of equality"
+    if not found.is_significant and found.detectable > interest:
+        return f"the study could not have seen an effect of {interest:.1f} points"
+    if found.high >= interest:
+        return f"the interval contains both 0 and the effect of {interest:.1f} points"
+    if None in each.gains:
+        return "the records do not show whether the variants still improve"
+    return "a variant still improves"
+
+
+def _unconfirmed(effect, found):
+    """Returns a sentence on datasets that agree on their own but not after the correction."""
+    if effect.is_equality or DECISIVE in found:
+        return []
+    names = [_within(name) for name, each in found.items() if each.difference.low > 0 and not each.is_confirmed]
+    names = [] if any(each.is_confirmed and each.difference.low > 0 for each in found.values()) else names
+    return [f"Not significant after the correction for all differences: {_listed(names)}."] if names else []
 
 
 def _tells(effect):

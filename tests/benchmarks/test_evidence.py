@@ -246,7 +246,7 @@ def test_pictures_of_differences_have_full_dots_where_something_is_seen():
 
 
 def evidence_on(verdict, *found):
-    return Evidence(Difference(*found), None, 3, 100, (0, 0), (5, 5), "", verdict, ("page", "A minus B"))
+    return Evidence(Difference(*found), None, 3, 100, (0, 0), (5, 5), 1.0, "", verdict, ("page", "A minus B"))
 
 
 def test_verdicts_have_their_own_marks():

@@ -101,7 +101,8 @@ def test_rows_are_equal_only_if_they_are_on_all_datasets():
 
 def evidence(verdict, is_confirmed, width=1.0, **more):
     found = Difference(3, 3 - width, 3 + width)
-    made = Evidence(found, None, 3, 100, (0.0, 0.5), (5.0, 5.0), "reason", verdict, ("page", "A minus B"), is_confirmed)
+    source = ("page", "A minus B")
+    made = Evidence(found, None, 3, 100, (0.0, 0.5), (5.0, 5.0), 2.0, "reason", verdict, source, is_confirmed)
     return made._replace(**more)
 
 
@@ -123,7 +124,7 @@ def test_the_page_tells_what_a_verdict_depends_on():
     found = {
         "emoji": evidence(NOT_FAIR, False),
         "omniglot": evidence(NOT_FAIR, False, learned=(5.0, 1.0), gains=(None, None)),
-        "cars": evidence(AGREES, True),
+        "cars": evidence(AGREES, True, last=-0.52),
     }
     text = reproduced.papers({"A paper": [(effect, found)]})
     assert (
@@ -136,10 +137,30 @@ def test_the_page_tells_what_a_verdict_depends_on():
         "| Omniglot | [+3.0 (2.0 to 4.0)](page.md) | 3 | 100 | – and – | 1.4 | not a fair test, not trained |" in text
     )
     assert "- Images per learner in the paper: 660,000.\n- Not a fair test on emoji and Omniglot: reason.\n" in text
+    assert "- The last models differ in the other direction on cars, by -0.5 points.\n" in text
     assert text.endswith("- What would tell: five seeds (2 hours).")
     decided = effect._replace(decided=Decided("8", (decisive.NEIGHBORS,), (decisive.NEGATIVES,)))
     told = reproduced.papers({"A paper": [(decided, {})]})
     assert "| not measured | **cannot tell** |" in told and "claim 8 of `benchmarks.study decisive`" in told
+
+
+@pytest.mark.parametrize(
+    ("found", "more", "reason"),
+    [
+        ((1, -1, 3), {"learned": (5.0, 1.0)}, "a variant has not learned"),
+        ((1, -3, 5), {}, "the study could not have seen an effect of 3.8 points"),
+        ((2, -0.5, 4.5), {}, "the interval contains both 0 and the effect of 3.8 points"),
+        ((1, -1, 3), {"gains": (None, None)}, "the records do not show whether the variants still improve"),
+        ((1, -1, 3), {"gains": (0.0, 2.0)}, "a variant still improves"),
+    ],
+)
+def test_the_page_tells_why_nothing_can_be_told(found, more, reason):
+    effect = Effect("Many beat few", {}, Reported(3.8, "SOP"))
+    cars = evidence(CANNOT_TELL, False)._replace(difference=Difference(*found), **more)
+    text = reproduced.papers({"A paper": [(effect, {"cars": cars})]})
+    assert f"- Cannot tell on cars: {reason}." in text and "correction" not in text
+    agrees = reproduced.papers({"A paper": [(effect, {"cars": cars, "emoji": evidence(AGREES, False)})]})
+    assert "- Not significant after the correction for all differences: emoji." in agrees
 
 
 @pytest.mark.parametrize(
