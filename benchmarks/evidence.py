@@ -12,15 +12,15 @@ import tempfile
 
 from benchmarks.pages import advice, effects, reproduced
 from benchmarks.pages.blocks import Blocks
-from benchmarks.pages.catalog import PAGES
+from benchmarks.pages.catalog import PAGES, SOURCES
 from benchmarks.pages.evidence_of_claims import evidence_by_claim
 from benchmarks.pages.recorded import ROOT, Recorded
-from benchmarks.pages.template import filled, placed, with_units
+from benchmarks.pages.studies import Studies
+from benchmarks.pages.template import TEMPLATES, filled, placed, with_units
 from benchmarks.studies import first_runs
 from tfdml.run.study.records import read
 
 FOLDER = ROOT / "docs/evidence"
-TEMPLATES = ROOT / "benchmarks/pages/templates"
 FIRST_RUNS = ROOT / "docs/records/first_runs.jsonl"
 CHOOSING = ROOT / "docs/setting_effects.md"
 BEGIN = "<!-- The table of {} is written by `python -m benchmarks.evidence` from benchmarks/pages/advice.py. -->"
@@ -41,17 +41,18 @@ FIRST = (
 WRITTEN = "<!-- This page is written by `python -m benchmarks.evidence` from benchmarks/pages/templates/{}.md. -->"
 
 
-def written(name, recorded):
+def written(name, recorded_of):
     """Returns the texts of a page and its pictures, by their names in docs/evidence.
 
     Args:
         name: Name of the page in `PAGES`.
-        recorded: Its `Recorded` study.
+        recorded_of: Function from the name of a source to its `Recorded` study.
     """
-    blocks = Blocks(name, recorded)
+    studies = Studies(recorded_of)
+    blocks = Blocks(name, studies)
     template = (TEMPLATES / f"{name}.md").read_text(encoding="utf-8")
     try:
-        page = filled(with_units(template), recorded, blocks.by_name)
+        page = filled(with_units(template), studies, blocks.by_name)
     except ValueError as error:
         raise ValueError(f"{TEMPLATES.relative_to(ROOT) / name}.md: {error}") from None
     return {f"{name}.md": f"{WRITTEN.format(name)}\n\n{page}", **blocks.pictures}
@@ -61,7 +62,7 @@ def summaries(recorded_of, folder):
     """Returns the texts of the pages about all studies and of their picture, by their names in docs/evidence.
 
     Args:
-        recorded_of: Function from the name of a page to its `Recorded` study.
+        recorded_of: Function from the name of a source to its `Recorded` study.
         folder: Folder for `Recorded`.
     """
     runs, by_claim = read(FIRST_RUNS), evidence_by_claim(recorded_of, folder)
@@ -101,7 +102,7 @@ def advice_page(recorded_of):
     """Returns the text of docs/setting_effects.md with the tables of all datasets from the records.
 
     Args:
-        recorded_of: Function from the name of a page to its `Recorded` study.
+        recorded_of: Function from the name of a source to its `Recorded` study.
     """
     page = CHOOSING.read_text(encoding="utf-8")
     for name, told in (("effects", advice.table(recorded_of)), ("visits", advice.visits(recorded_of))):
@@ -116,9 +117,9 @@ def all_texts(names, folder):
         names: Names of pages in `PAGES`.
         folder: Folder for `Recorded`.
     """
-    recorded_of = functools.cache(lambda name: Recorded(PAGES[name], folder))
+    recorded_of = functools.cache(lambda name: Recorded(SOURCES[name], folder))
     for name in names:
-        yield from written(name, recorded_of(name)).items()
+        yield from written(name, recorded_of).items()
     if len(names) == len(PAGES):
         yield from summaries(recorded_of, folder).items()
         yield "../setting_effects.md", advice_page(recorded_of)

@@ -6,7 +6,8 @@ from benchmarks.markdown import markdown
 from benchmarks.pages.amounts import facts_of, visits_per_class
 from benchmarks.pages.claims import CLAIMS, difference_of, expected, text_of
 from benchmarks.pages.contrasts import contrast, corrected
-from benchmarks.pages.effects import differences_of, link_of
+from benchmarks.pages.effects import differences_of
+from benchmarks.pages.links import link_of
 from benchmarks.pages.papers import PAPERS, SETS
 from benchmarks.studies.rows import cars_training, emoji_training
 
@@ -40,7 +41,7 @@ class Change(NamedTuple):
 
     Args:
         text: The first setting vs. the second.
-        shown: Dictionary from a dataset to a page and a text `A minus B`, which is above 0 if the first is better.
+        shown: Dictionary from a dataset to a source and a text `A minus B`, which is above 0 if the first is better.
         so: Recommendation.
         claims: Dictionary from a dataset to what `so` claims about it, one of `CLAIMS`. Other datasets are not checked.
     """
@@ -189,7 +190,7 @@ def table(recorded_of):
     A difference is bold if it is significant after the correction for all differences in the table.
 
     Args:
-        recorded_of: Function from the name of a page to its `Recorded` study.
+        recorded_of: Function from the name of a source to its `Recorded` study.
 
     Raises:
         ValueError: If the records contradict a recommendation.
@@ -213,7 +214,7 @@ def visits(recorded_of):
     """Returns the Markdown table of losses with proxies minus N-pair loss, in the order of the visits per class.
 
     Args:
-        recorded_of: Function from the name of a page to its `Recorded` study.
+        recorded_of: Function from the name of a source to its `Recorded` study.
     """
     rows = []
     for name, page, pair in OF_VISITS:

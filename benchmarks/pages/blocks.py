@@ -4,7 +4,7 @@ import re
 from collections import Counter
 
 from benchmarks.markdown import markdown
-from benchmarks.pages.claims import difference_of
+from benchmarks.pages.claims import difference_of, text_of
 from benchmarks.pages.forest import forest
 from benchmarks.pages.learning_curves import learning_curves
 from benchmarks.pages.names import of_column, of_variant
@@ -64,22 +64,28 @@ class Blocks:
 
     Args:
         name: Name of the page. The names of its pictures start with it.
-        recorded: The `Recorded` study.
+        studies: The `Studies` of the page.
     """
 
-    def __init__(self, name, recorded):
-        self._name, self._recorded = name, recorded
+    def __init__(self, name, studies):
+        self._name, self._studies = name, studies
         self.pictures = {}
         self.by_name = {
+            "study": studies.select,
             "legend": self._legend,
             "setup": self._setup,
             "table": self._table,
             "sets": self._sets,
+            "side by side": self._side_by_side,
             "ranking": lambda given: self._table(given, best_first=True),
             "settings": self._settings,
             "forest": self._forest,
             "curves": self._curves,
         }
+
+    @property
+    def _recorded(self):
+        return self._studies.selected
 
     def _setup(self, given):
         """A table of the flags that most rows share, with seeds and settings, and the command."""
@@ -142,6 +148,31 @@ class Blocks:
         rows = [[_shown(name), *(self._recorded.cell(f"{each}: {name}", given) for each in sets)] for name in names]
         return markdown([of_column(given), *sets], rows)
 
+    def _side_by_side(self, given):
+        """A column for each source: `COLUMN | HEAD = SOURCE | ...` in the first line, then rows.
+
+        A row is a name that all sources share, or `label | A | ...` with a name or a difference `A minus B` for each
+        source, or nothing. Results of one seed are in italics.
+        """
+        first, *lines = [[cell.strip() for cell in line.split("|")] for line in given.strip().split("\n")]
+        heads, sources = zip(*(cell.split(" = ") for cell in first[1:]), strict=True)
+        rows = []
+        for label, *cells in lines:
+            cells = cells or [label] * len(sources)
+            named = [cell if "/" in cell else f"{source}/{cell}" for cell, source in zip(cells, sources, strict=True)]
+            rows.append([_shown(label), *(self._cell(first[0], each) for each in named)])
+        return markdown([of_column(first[0]), *heads], rows)
+
+    def _cell(self, head, named):
+        recorded, name = self._studies.of(named)
+        if not name:
+            return NONE
+        mark = "*" if len(recorded.seeds) == 1 else ""
+        if " minus " in name:
+            return f"{mark}{text_of(difference_of(recorded, name))}{mark}"
+        (row,) = matching([name], recorded.rows)
+        return f"{mark}{recorded.cell(row, head)}{mark}"
+
     def _settings(self, given):
         """A table of the setting that validation chose for each row, with the best and the worst Recall@1."""
         rows = []
@@ -177,11 +208,12 @@ class Blocks:
         if text.startswith("# "):
             return [(text.removeprefix("# "), None)]
         pair, _, label = text.partition(" | ")
+        recorded, pair = self._studies.of(pair)
         first, minus, second = pair.partition(" minus ")
         if label or "*" not in first:
-            return [(label or _pair(first, second), difference_of(self._recorded, pair))]
-        names = [name for name in matching([first], self._recorded.rows) if name != second]
-        found = {name: difference_of(self._recorded, f"{name}{minus}{second}") for name in names}
+            return [(label or _pair(first, second), difference_of(recorded, pair))]
+        names = [name for name in matching([first], recorded.rows) if name != second]
+        found = {name: difference_of(recorded, f"{name}{minus}{second}") for name in names}
         return sorted(((of_variant(name), each) for name, each in found.items()), key=lambda entry: -entry[1].mean)
 
     def _curves(self, given):

@@ -1,7 +1,7 @@
 """The picture of all claims: what the papers report and what we measured, with a mark for each verdict."""
 
 from benchmarks.pages import verdicts
-from benchmarks.pages.claims import difference_of, text_of
+from benchmarks.pages.claims import difference_of
 from benchmarks.pages.evidence_of_claims import DECISIVE
 from benchmarks.pages.papers import SETS
 from benchmarks.pages.svg import WIDTH, arrow, line, svg, text
@@ -10,8 +10,6 @@ LEFT, GAP = 16, 16
 # Percentage points at the ends of each axis. A line that goes farther ends in an arrow.
 MOST = 16
 HEAD, ROW, KEY, BEYOND = 46, 42, 20, 14
-# Stands in cells without a result.
-NONE = "–"
 TITLE = (
     "The papers' effects: difference in Recall@1, in percentage points, with 95% confidence intervals. The tall line "
     "in each row is the effect in the paper, and the mark shows the verdict."
@@ -26,17 +24,12 @@ COLORS = {
 }
 
 
-def link_of(source, pair=""):
-    """Returns the link from another page of docs/evidence to the page that shows a difference."""
-    return f"{source}.md"
-
-
 def differences_of(shown, recorded_of):
     """Returns a dictionary from each dataset to the `Difference` that was measured on it.
 
     Args:
-        shown: Dictionary from a dataset to a page and a text `A minus B`.
-        recorded_of: Function from the name of a page to its `Recorded` study.
+        shown: Dictionary from a dataset to a source and a text `A minus B`.
+        recorded_of: Function from the name of a source to its `Recorded` study.
     """
     return {each: difference_of(recorded_of(page), pair) for each, (page, pair) in shown.items()}
 
@@ -67,13 +60,6 @@ def picture(by_claim):
                 parts += _cell(middle, wide / 2, y + 28, shown.get(name), reported)
             y += ROW
     return svg(y + 4, TITLE, parts, _style())
-
-
-def linked(shown, differences):
-    """Returns the cells of a row: for each dataset the difference as a link to its page, or a dash."""
-    return [
-        f"[{text_of(differences[name])}]({link_of(*shown[name])})" if name in differences else NONE for name in SETS
-    ]
 
 
 def _key(y):

@@ -31,7 +31,7 @@ class Evidence(NamedTuple):
         last: The difference between the last models, in percentage points, without an interval.
         reason: What differs from the paper, or empty.
         verdict: One of `verdicts.VERDICTS`.
-        source: Page of the rows and text `A minus B`, or None.
+        source: Source of the rows and text `A minus B`, or None.
         is_confirmed: Whether the difference is significant after a correction for all printed differences (max-t).
     """
 
@@ -57,7 +57,7 @@ def evidence_by_claim(recorded_of, folder):
     """Returns a dictionary from each paper to pairs of an `Effect` and its `Evidence` by dataset.
 
     Args:
-        recorded_of: Function from the name of a page to its `Recorded` study.
+        recorded_of: Function from the name of a source to its `Recorded` study.
         folder: Folder for `Recorded`.
     """
     by_claim = {
@@ -77,7 +77,7 @@ def evidence_by_claim(recorded_of, folder):
 
 def evidence_of(effect, recorded_of, folder):
     """Returns a dictionary from each dataset, and `DECISIVE` if its rows are recorded, to the `Evidence`."""
-    found = {name: _shown(effect, name, recorded_of(page), pair) for name, (page, pair) in effect.shown.items()}
+    found = {name: _shown(effect, name, recorded_of(source), pair) for name, (source, pair) in effect.shown.items()}
     if effect.decided is not None:
         decided = _decided(effect, folder)
         found |= {DECISIVE: decided} if decided else {}

@@ -65,7 +65,8 @@ class Effect(NamedTuple):
 
     Args:
         text: The claim.
-        shown: Dictionary from a dataset to a page and a text `A minus B`. The difference is above 0 if the claim holds.
+        shown: Dictionary from a dataset to a source and a text `A minus B`. The difference is above 0 if the claim
+            holds.
         reported: The `Reported` effect, or None if the paper prints no number.
         deviations: Dictionary from a dataset to its `Deviation`.
         decided: The `Decided` rows, or None.

@@ -5,7 +5,6 @@ import statistics
 from benchmarks.markdown import markdown
 from benchmarks.pages import verdicts
 from benchmarks.pages.claims import text_of
-from benchmarks.pages.effects import link_of
 from benchmarks.pages.evidence_of_claims import (
     DECISIVE,
     MAIN_CLAIMS,
@@ -15,6 +14,7 @@ from benchmarks.pages.evidence_of_claims import (
     effect_of_interest,
     overall,
 )
+from benchmarks.pages.links import link_of
 from benchmarks.pages.template import wrapped
 
 # Recall@1 that papers print for Cars196: ranked list loss with one level of 64 dimensions (its Table III), margin loss
@@ -28,7 +28,7 @@ def levels(recorded_of, first_runs, has_anchors):
     """Returns two lines on the absolute Recall@1 here and in the papers.
 
     Args:
-        recorded_of: Function from the name of a page to its `Recorded` study.
+        recorded_of: Function from the name of a source to its `Recorded` study.
         first_runs: Records of the default configuration, by run.
         has_anchors: Whether there is a page that compares with published numbers.
     """

@@ -16,8 +16,9 @@ A marker is `{verb: arguments}`:
 - `{value: HEAD; A}` prints the mean of another column, `{range: HEAD; A; B}` the smallest and the largest of some rows.
 - `{tried: A; FLAG}` prints the best value on the validation classes among settings with a part of a flag.
 
-A marker names rows as the study does, also with `*`; readers see their display names. A marker that is a paragraph of
-its own is a block, see `blocks`.
+A marker names rows as the study does, also with `*`; readers see their display names. The paragraph `{study: NAME}`
+selects the source of the numbers that follow, and `{recall: NAME/A}` takes one number from another source. A marker
+that is a paragraph of its own is a block, see `blocks`.
 """
 
 import fnmatch
@@ -26,7 +27,9 @@ import textwrap
 
 from benchmarks.pages.claims import CLAIMS, claimed, compared, difference_of, judged
 from benchmarks.pages.names import of_variant
+from benchmarks.pages.recorded import ROOT
 
+TEMPLATES = ROOT / "benchmarks/pages/templates"
 WIDTH = 120
 # Markers that print an interval in the words `points (low to high)`.
 INTERVAL = re.compile(r"\{(better|worse|alike|equal|compared):")
@@ -34,16 +37,22 @@ MARKER = re.compile(r"\{([a-z]+(?:\s+[a-z]+)*)(?::\s([^{}]*))?\}")
 SENTENCE = re.compile(r"(?<=[.:?!])\s+")
 
 
-def filled(template, recorded, blocks):
+def filled(template, studies, blocks):
     """Returns the text of a page.
 
     Args:
         template: Text with markers.
-        recorded: The `Recorded` study.
-        blocks: Dictionary from the name of a block to a function that returns the text of the block for its arguments.
+        studies: The `Studies` of the page.
+        blocks: Dictionary from the name of a block to a function that returns the text of the block for its arguments,
+            or None.
     """
-    paragraphs = re.split(r"\n\s*\n", template.strip())
-    return "\n\n".join(_paragraph(each, recorded, blocks) for each in paragraphs) + "\n"
+    texts = (_paragraph(each, studies, blocks) for each in paragraphs(template))
+    return "\n\n".join(text for text in texts if text is not None) + "\n"
+
+
+def paragraphs(template):
+    """Returns the paragraphs of a template, which are headings, blocks, texts and whole lists."""
+    return re.split(r"\n\s*\n", template.strip())
 
 
 def with_units(template):
@@ -79,12 +88,12 @@ def placed(name, page, begin, end, told):
     return f"{before}{begin}\n\n{told}\n\n{end}{after}" if told else f"{before}{begin}\n{end}{after}"
 
 
-def _paragraph(text, recorded, blocks):
+def _paragraph(text, studies, blocks):
     block = MARKER.fullmatch(text.strip())
     if block and block[1] in blocks:
         return blocks[block[1]](block[2] or "")
     items = re.split(r"\n(?=- )", text)
-    return "\n".join(wrapped(_with_numbers(item, recorded)) for item in items)
+    return "\n".join(wrapped(_with_numbers(item, studies)) for item in items)
 
 
 def wrapped(text):
@@ -97,10 +106,11 @@ def wrapped(text):
     )
 
 
-def _with_numbers(text, recorded):
+def _with_numbers(text, studies):
     def number(marker):
         try:
-            return _number(" ".join(marker[1].split()), " ".join((marker[2] or "").split()), recorded)
+            recorded, given = studies.of(" ".join((marker[2] or "").split()))
+            return _number(" ".join(marker[1].split()), given, recorded)
         except ValueError as error:
             raise ValueError(f"{_sentence(text, marker)!r}: {error}") from None
 

@@ -7,32 +7,32 @@ import pytest
 
 from benchmarks import evidence
 from benchmarks.pages import advice
-from benchmarks.pages.catalog import PAGES
+from benchmarks.pages.catalog import SOURCES
 from benchmarks.pages.papers import PAPERS
 from benchmarks.pages.recorded import Recorded
 from benchmarks.studies import rows
 
 
-def study_of(page):
-    return importlib.import_module(f"{rows.__name__}.{PAGES[page].study}").STUDY
+def study_of(source):
+    return importlib.import_module(f"{rows.__name__}.{SOURCES[source].study}").STUDY
 
 
 @pytest.fixture(scope="module")
 def recorded_of(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
-    return functools.cache(lambda page: Recorded(PAGES[page], folder))
+    return functools.cache(lambda name: Recorded(SOURCES[name], folder))
 
 
 def test_every_effect_has_its_rows_in_the_studies():
     shown = [(effect, pair) for several in PAPERS.values() for effect in several for pair in effect.shown.values()]
     shown += [(change, pair) for change in advice.CHANGES for pair in change.shown.values()]
-    for each, (page, pair) in shown:
+    for each, (source, pair) in shown:
         names = pair.partition(" [")[0].split(" minus ")
-        assert len(names) == 2 and set(names) <= study_of(page).rows.keys(), f"{each.text}: {page}"
+        assert len(names) == 2 and set(names) <= study_of(source).rows.keys(), f"{each.text}: {source}"
     of_cars = [effect.shown["cars"] for several in PAPERS.values() for effect in several if effect.shown]
     assert len(of_cars) >= 24
     advised = [change.shown["cars"] for change in advice.CHANGES if "cars" in change.shown]
-    assert {page for page, _ in of_cars + advised} == {page for page in PAGES if page.startswith("cars_")}
+    assert {source for source, _ in of_cars + advised} == {name for name in SOURCES if name.startswith("cars_")}
 
 
 def test_every_claim_and_every_change_has_its_rows(recorded_of, tmp_path):

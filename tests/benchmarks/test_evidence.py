@@ -16,15 +16,17 @@ from scipy import stats
 from benchmarks import evidence
 from benchmarks.pages import effects, recorded
 from benchmarks.pages.blocks import Blocks
-from benchmarks.pages.catalog import PAGES
+from benchmarks.pages.catalog import PAGES, SOURCES
 from benchmarks.pages.claims import Difference, claimed
 from benchmarks.pages.claims import text_of as text_of_difference
 from benchmarks.pages.evidence_of_claims import DECISIVE, Evidence
 from benchmarks.pages.forest import forest
 from benchmarks.pages.learning_curves import _apart, learning_curves
+from benchmarks.pages.links import link_of
 from benchmarks.pages.names import VARIANTS, of_variant
 from benchmarks.pages.papers import PAPERS, SETS, Effect, Reported
 from benchmarks.pages.recorded import Recorded
+from benchmarks.pages.studies import Studies
 from benchmarks.pages.svg import ticks
 from benchmarks.pages.template import filled, matching, with_units
 from benchmarks.pages.verdicts import AGREES, EXCLUDED
@@ -55,7 +57,7 @@ class Study:
 @pytest.fixture(scope="module")
 def recorded_of(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
-    return functools.cache(lambda name: Recorded(PAGES[name], folder))
+    return functools.cache(lambda name: Recorded(SOURCES[name], folder))
 
 
 def committed(name):
@@ -64,7 +66,7 @@ def committed(name):
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_and_its_pictures_are_written_anew(name, recorded_of):
-    for file, text in evidence.written(name, recorded_of(name)).items():
+    for file, text in evidence.written(name, recorded_of).items():
         assert committed(file) == text, f"run: python -m benchmarks.evidence {name}"
         if file.endswith(".svg"):
             ElementTree.fromstring(text)
@@ -80,8 +82,13 @@ def test_the_summaries_are_written_anew(recorded_of, tmp_path):
     assert names | pictures == files
 
 
-def text_of(template):
-    return filled(template, Study(), {"table": lambda given: f"rows of {given}"})
+def studies_of(study):
+    """Returns `Studies` with a study that is selected, and the same one under another name."""
+    return Studies({"emoji_losses": study, "cars_losses": study}.__getitem__, "emoji_losses")
+
+
+def text_of(template, study=None):
+    return filled(template, studies_of(study or Study()), {"table": lambda given: f"rows of {given}"})
 
 
 def test_numbers_of_sentences_are_filled_in():
@@ -99,9 +106,50 @@ def test_numbers_of_sentences_are_filled_in():
 def test_rows_of_several_sets_are_side_by_side():
     cells = {"emoji: all": "40.5", "emoji: two | stages": "41.0", "cars: all": "30.5", "cars: two | stages": "29.0"}
     study = SimpleNamespace(rows=list(cells), cell=lambda row, head: cells[row] if head == "Recall@1" else "")
-    table = Blocks("page", study).by_name["sets"]("Recall@1").splitlines()
+    table = Blocks("page", studies_of(study)).by_name["sets"]("Recall@1").splitlines()
     assert table[0] == "| Recall@1 | emoji | cars |"
     assert table[2:] == ["| all | 40.5 | 30.5 |", "| two \\| stages | 41.0 | 29.0 |"]
+
+
+def test_rows_of_several_sources_are_side_by_side():
+    one_seed = Study()
+    one_seed.seeds = (0,)
+    studies = Studies({"emoji_losses": Study(), "cars_losses": one_seed}.__getitem__)
+    given = [
+        "Recall@1 | Emoji = emoji_losses | Cars = cars_losses",
+        "A",
+        "the other | B | emoji_losses/B, long",
+        "B vs. A | B minus A |",
+    ]
+    table = Blocks("page", studies).by_name["side by side"]("\n".join(given)).splitlines()
+    assert table[0] == "| Recall@1 | Emoji | Cars |"
+    assert table[2:] == [
+        "| A | 40.5 ± 1.0 | *40.5 ± 1.0* |",
+        "| the other | 43.5 ± 0.5 | 1,000 |",
+        "| B vs. A | +3.0 (1.0 to 5.0) | – |",
+    ]
+
+
+def test_a_page_takes_its_numbers_from_several_sources():
+    other = Study()
+    other.cell = lambda row, head: "50.0"
+    studies = Studies({"emoji_losses": Study(), "cars_losses": other}.__getitem__)
+    template = "{recall: emoji_losses/A}\n\n{study: cars_losses}\n\n{recall: A}, {just better: emoji_losses/B minus A}"
+    assert filled(template, studies, {"study": studies.select}) == "40.5\n\n50.0, 3.0\n"
+    with pytest.raises(ValueError, match="has no paragraph `{study: NAME}` before its first number"):
+        filled("{recall: A}", Studies({}.__getitem__), {})
+    with pytest.raises(ValueError, match="The sources are .* Received: 'no_source'"):
+        studies.select("no_source")
+
+
+def test_links_lead_to_the_section_with_a_pair():
+    pages = {source: link_of(source).partition("#")[0] for source in SOURCES}
+    assert all((evidence.FOLDER / page).exists() for page in pages.values())
+    link = link_of("cars_main", "ABE-4 minus 4-heads")
+    page, _, anchor = link.partition("#")
+    assert f"## {anchor.replace('-', ' ')}" in committed(page).lower().replace("-", " ").replace(",", "")
+    with pytest.raises(ValueError, match="No page of docs/evidence shows 'no_source'"):
+        link_of("no_source")
 
 
 def test_differences_are_put_in_words_as_the_records_have_them():
@@ -141,7 +189,7 @@ def test_variants_have_display_names(row, shown):
 
 
 def test_every_display_name_belongs_to_a_variant(recorded_of):
-    rows = [row for page in PAGES for row in recorded_of(page).rows]
+    rows = [row for source in SOURCES for row in recorded_of(source).rows]
     assert not [part for part in VARIANTS if not any(part in row for row in rows)]
 
 
@@ -149,7 +197,7 @@ def test_the_highest_rows_are_named():
     assert text_of("{highest: A; B}, {level: A; B}; {level: *; not B, long}") == '"B" with 43.5%, none; none\n'
     alike = Study()
     alike.difference = lambda first, second, seeds: (0.5, -1.0, 2.0)
-    assert filled("{level: A; B}", alike, {}) == '"A"\n'
+    assert text_of("{level: A; B}", alike) == '"A"\n'
 
 
 def test_paragraphs_are_wrapped_and_blocks_stay():
@@ -269,11 +317,11 @@ def test_verdicts_have_their_own_marks():
 def test_effects_name_pages_and_sets():
     shown = [effect.shown for several in PAPERS.values() for effect in several]
     assert len(shown) >= 20 and {name for each in shown for name in each} <= SETS.keys()
-    assert {page for each in shown for page, _ in each.values()} <= PAGES.keys()
+    assert {source for each in shown for source, _ in each.values()} <= SOURCES.keys()
 
 
 def test_records_that_are_not_there_or_of_other_flags_are_refused(tmp_path, monkeypatch):
-    source = PAGES["lifted"]
+    source = SOURCES["lifted"]
     several = Recorded(source, tmp_path)
     assert several.rows and not Recorded(dataclasses.replace(source, seeds=(1, 9)), tmp_path).rows
     with pytest.raises(ValueError, match=r"docs/records/lifted.jsonl has no run toycars_lifted-.*-seed9"):
@@ -294,7 +342,9 @@ def test_the_command_writes_named_pages_and_tells_what_is_wrong(tmp_path, monkey
     with pytest.raises(SystemExit):
         evidence.main()
     assert "unknown pages: no_page" in capsys.readouterr().err
-    (tmp_path / "lifted.md").write_text("It is {worse: lifted minus lifted, random negatives} behind.")
+    (tmp_path / "lifted.md").write_text(
+        "{study: lifted}\n\nIt is {worse: lifted minus lifted, random negatives} behind."
+    )
     monkeypatch.setattr(evidence, "TEMPLATES", tmp_path)
     monkeypatch.setattr(evidence, "ROOT", tmp_path)
     monkeypatch.setattr("sys.argv", ["evidence", "lifted"])

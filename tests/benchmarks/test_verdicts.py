@@ -9,6 +9,7 @@ import pytest
 from benchmarks.pages import amounts, evidence_of_claims, recorded, reproduced, seed_variance, verdicts
 from benchmarks.pages.claims import Difference
 from benchmarks.pages.evidence_of_claims import DECISIVE, Evidence, best_of, decided_p_values, evidence_of, overall
+from benchmarks.pages.links import link_of
 from benchmarks.pages.papers import PAPERS, Decided, Deviation, Effect, Reported
 from benchmarks.pages.verdicts import ABSENCE, AGREES, CANNOT_TELL, EITHER, EXCLUDED, NOT_FAIR, PRESENCE, WEAKER
 from benchmarks.studies.rows import decisive
@@ -99,9 +100,12 @@ def test_rows_are_equal_only_if_they_are_on_all_datasets():
     assert verdicts.overall([AGREES, EXCLUDED], is_equality=True) == EXCLUDED
 
 
+PAGE = link_of("emoji_edms")
+
+
 def evidence(verdict, is_confirmed, width=1.0, **more):
     found = Difference(3, 3 - width, 3 + width)
-    source = ("page", "A minus B")
+    source = ("emoji_edms", "A minus B")
     made = Evidence(found, None, 3, 100, (0.0, 0.5), (5.0, 5.0), 2.0, "reason", verdict, source, is_confirmed)
     return made._replace(**more)
 
@@ -128,14 +132,11 @@ def test_the_page_tells_what_a_verdict_depends_on():
     }
     text = reproduced.papers({"A paper": [(effect, found)]})
     assert (
-        "| Many beat few | +3.8, SOP, Table VI (own run) | [**+3.0 (2.0 to 4.0)**](page.md), cars | **agrees** |"
-        in text
+        "| Many beat few | +3.8, SOP, Table VI (own run) | [**+3.0 (2.0 to 4.0)**]({PAGE}), cars | **agrees** |" in text
     )
     assert "### Many beat few\n\nA note. Another.\n\n| Dataset |" in text
-    assert "| Emoji | [+3.0 (2.0 to 4.0)](page.md) | 3 | 100 | +0.0 and +0.5 | 1.4 | not a fair test |" in text
-    assert (
-        "| Omniglot | [+3.0 (2.0 to 4.0)](page.md) | 3 | 100 | – and – | 1.4 | not a fair test, not trained |" in text
-    )
+    assert f"| Emoji | [+3.0 (2.0 to 4.0)]({PAGE}) | 3 | 100 | +0.0 and +0.5 | 1.4 | not a fair test |" in text
+    assert "| Omniglot | [+3.0 (2.0 to 4.0)]({PAGE}) | 3 | 100 | – and – | 1.4 | not a fair test, not trained |" in text
     assert "- Images per learner in the paper: 660,000.\n- Not a fair test on emoji and Omniglot: reason.\n" in text
     assert "- The last models differ in the other direction on cars, by -0.5 points.\n" in text
     assert text.endswith("- What would tell: five seeds (2 hours).")
