@@ -44,9 +44,9 @@ SETS = {
 LEGEND = (
     "Recall@1 is a percentage of the images of test classes. Tables show the mean ± standard deviation over seeds. "
     "Intervals in parentheses are 95% confidence intervals, and a difference is *significant* if its interval does not "
-    "contain 0. Numbers in italics are results of **one seed**. Their intervals do not cover the variation between "
-    "seeds, so such a difference is *inconclusive* if its interval ends within one point of 0. [How to read these "
-    "pages](README.md#how-to-read-a-page) explains the columns and the names of the variants."
+    "contain 0. Numbers in italics are results of **one seed**. Their intervals have the variation between seeds of "
+    "other variants with the same test classes. [How to read these pages](README.md#how-to-read-a-page) explains the "
+    "columns and the names of the variants."
 )
 CHOSEN = (
     "These settings were selected on the validation classes. Variants that are not listed use the settings of the "
@@ -100,8 +100,9 @@ class Blocks:
         ]
         about.insert(0, ("Dataset", SETS.get(source.records, SETS["toycars"])))
         # A study on several datasets has the queries of each.
-        queries = list(dict.fromkeys(tuple(found[0]["measured"]["queries"]) for found in records.values()))
-        about.append(("Test set", "; ".join(f"{len(each)} classes, {sum(each):,} images" for each in queries)))
+        measured = [found[0]["measured"] for found in records.values()]
+        queries = list(dict.fromkeys((*each["queries"], len(set(each.get("groups", ())))) for each in measured))
+        about.append(("Test set", "; ".join(_test_set(each[:-1], each[-1]) for each in queries)))
         about.append(("Seeds", ", ".join(map(str, source.seeds))))
         if self._recorded.search:
             count = len(next(iter(self._recorded.search.tried.values())))
@@ -219,6 +220,12 @@ class Blocks:
 
 def _flags(record):
     return {flag.partition("=")[0].removeprefix("--"): flag.partition("=")[2] for flag in record["flags"]}
+
+
+def _test_set(queries, groups):
+    """Returns the size of a test set, with the number of groups that intervals draw."""
+    drawn = f" in {groups} groups, which intervals draw as a whole" if groups else ""
+    return f"{len(queries)} classes{drawn}, {sum(queries):,} images"
 
 
 def _quoted(argument):

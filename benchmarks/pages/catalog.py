@@ -38,7 +38,6 @@ GROUPED = (
     "K = 4, clusters of classes",
     "K = 4, every slice on every batch",
 )
-SEARCHED = ("one embedding", "K = 4", "K = 4, in proportion to images")
 # A template selects one with a paragraph `{study: NAME}`.
 SOURCES = {
     "emoji_losses": Source("emoji_losses", "emoji", ON_EMOJI),
@@ -52,8 +51,7 @@ SOURCES = {
     "omniglot": Source("omniglot", "omniglot", ("--data_dir=data/omniglot",)),
     "divide_and_conquer": Source("divide_and_conquer", "toycars_dnc"),
     "divide_and_conquer_tuned": Source("divide_and_conquer_tuned", "toycars_dnc"),
-    # A search at full length, which chooses another learning rate for the single embedding.
-    "divide_and_conquer_searched": Source("divide_and_conquer_tuned", "toycars_dnc", ("--epochs=32",), rows=SEARCHED),
+    "divide_and_conquer_searched": Source("divide_and_conquer_searched", "toycars_dnc"),
     "divide_and_conquer_grouped": Source(
         "divide_and_conquer", "toycars_grouped", ("--dataset=toycars(grouped=True)",), rows=GROUPED
     ),

@@ -3,7 +3,7 @@
 import textwrap
 
 from benchmarks.pages.claims import text_of
-from benchmarks.pages.svg import WIDTH, dot, line, square, svg, text, ticks
+from benchmarks.pages.svg import WIDTH, dot, line, svg, text, ticks
 
 LEFT, RIGHT = 16, WIDTH - 16
 # Characters of a label that fit next to the numbers.
@@ -30,8 +30,7 @@ def forest(title, entries):
         parts += more
     grid = [line(at(mark), 8, at(mark), y + 8, "grid" if mark else "zero") for mark in marks]
     numbers = [text(at(mark), y + 24, f"{mark:+g}" if mark else "0", "small", "middle") for mark in marks]
-    squares = " Square: one seed." * any(each.margin for each in found)
-    below = f"Points of Recall@1. Filled: conclusive.{squares}"
+    below = "Difference in Recall@1 (points). Filled: significant."
     numbers.append(text(WIDTH / 2, y + 40, below, "small", "soft", "middle"))
     return svg(y + 50, title, [*grid, *parts, *numbers])
 
@@ -46,6 +45,5 @@ def _entry(label, difference, y, at):
     parts.append(text(RIGHT, y + LINE - 3, text_of(difference), "end", "small"))
     middle = y + LINE * len(words) + BAR / 2 - 2
     parts.append(line(at(difference.low), middle, at(difference.high), middle))
-    mark = square if difference.margin else dot
-    parts.append(mark(at(difference.mean), middle, difference.is_conclusive))
+    parts.append(dot(at(difference.mean), middle, difference.is_significant))
     return parts, middle + BAR / 2 + 2

@@ -3,8 +3,9 @@
 A marker is `{verb: arguments}`:
 
 - `{better: A minus B}`, `{worse: ...}` and `{alike: ...}` print how many points A is better than B, with the 95%
-  confidence interval, and check that this is significant, or not; with one seed, by more than one point. `{just better:
-  ...}` prints only the number, and `{so better: ...}` prints nothing: it checks the words around it.
+  confidence interval, and check that this is significant, or not. `{equal: ...}` checks that A and B differ by less
+  than 2 points, by a test of equivalence. `{just better: ...}` prints only the number, and `{so better: ...}` prints
+  nothing: it checks the words around it.
 - `{compared: A minus B}` prints the number, the interval and the word, `1.2 points (0.3 to 2.1) better than`, and
   `{seen: A minus B}` whether the records confirm a paper's claim that A is better. Use both in sentences that stay true
   for any records.
@@ -24,17 +25,17 @@ that is a paragraph of its own is a block, see `blocks`.
 
 import fnmatch
 import re
-import statistics
 import textwrap
 
 from benchmarks.pages.claims import CLAIMS, claimed, compared, difference_of, judged
 from benchmarks.pages.names import of_variant
 from benchmarks.pages.recorded import ROOT
+from benchmarks.studies.columns import share_of_changed
 
 TEMPLATES = ROOT / "benchmarks/pages/templates"
 WIDTH = 120
 # Markers that print an interval in the words `points (low to high)`.
-INTERVAL = re.compile(r"\{(better|worse|alike|compared):")
+INTERVAL = re.compile(r"\{(better|worse|alike|equal|compared):")
 MARKER = re.compile(r"\{([a-z]+(?:\s+[a-z]+)*)(?::\s([^{}]*))?\}")
 SENTENCE = re.compile(r"(?<=[.:?!])\s+")
 
@@ -131,8 +132,8 @@ def _number(verb, given, recorded):
     how, _, claim = verb.rpartition(" ")
     if claim in CLAIMS and how in ("", "just", "so"):
         found = difference_of(recorded, given)
-        # A claim that two rows are alike has no direction.
-        turns = how == "so" and claim == "alike" and found.mean < 0
+        # A claim that two rows are alike or equal has no direction.
+        turns = how == "so" and claim in ("alike", "equal") and found.mean < 0
         mean, interval = claimed(claim, found.turned() if turns else found)
         return {"": f"{mean} points {interval}", "just": mean, "so": ""}[how]
     if verb in OTHERS:
@@ -168,7 +169,7 @@ def _value(recorded, given):
 
 def _changed(recorded, given):
     (row,) = matching(given, recorded.rows)
-    return f"{100 * statistics.mean(result['clusters']['changed'] for result in recorded.results(row)):.0f}"
+    return f"{100 * share_of_changed(recorded.results(row)):.0f}"
 
 
 def _parameters(recorded, given):

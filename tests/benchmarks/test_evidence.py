@@ -3,12 +3,15 @@
 import dataclasses
 import functools
 import json
+import re
 import subprocess
 import sys
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from benchmarks import evidence
 from benchmarks.pages import effects, recorded
@@ -16,19 +19,21 @@ from benchmarks.pages.blocks import Blocks
 from benchmarks.pages.catalog import PAGES, SOURCES
 from benchmarks.pages.claims import Difference, claimed
 from benchmarks.pages.claims import text_of as text_of_difference
+from benchmarks.pages.evidence_of_claims import DECISIVE, Evidence
 from benchmarks.pages.forest import forest
 from benchmarks.pages.learning_curves import _apart, learning_curves
 from benchmarks.pages.links import link_of
 from benchmarks.pages.names import VARIANTS, of_variant
-from benchmarks.pages.papers import PAPERS, SETS, Effect
+from benchmarks.pages.papers import PAPERS, SETS, Effect, Reported
 from benchmarks.pages.recorded import Recorded
 from benchmarks.pages.studies import Studies
 from benchmarks.pages.svg import ticks
 from benchmarks.pages.template import filled, matching, with_units
+from benchmarks.pages.verdicts import AGREES, EXCLUDED
 from tests.commands import ROOT
 
-# Written by `python -m benchmarks.studies.labels`.
-LABELS = "labels.md"
+# Pages that other commands write.
+ELSEWHERE = {"labels.md", "anchors.md"}
 
 
 class Study:
@@ -67,11 +72,12 @@ def test_a_page_and_its_pictures_are_written_anew(name, recorded_of):
             ElementTree.fromstring(text)
 
 
-def test_the_page_of_all_effects_is_written_anew(recorded_of):
-    texts = evidence.first_page(recorded_of)
+def test_the_summaries_are_written_anew(recorded_of, tmp_path):
+    texts = evidence.summaries(recorded_of, tmp_path)
     assert all(committed(file) == text for file, text in texts.items()), "run: python -m benchmarks.evidence"
     files = {path.name for path in evidence.FOLDER.iterdir()} - texts.keys()
-    names = {LABELS, *(f"{page}.md" for page in PAGES)}
+    names = {file for file in files if file.endswith(".md")}
+    assert names - ELSEWHERE == {f"{page}.md" for page in PAGES}
     assert all(f"]({name})" in texts["README.md"] for name in names)
     pictures = {file for name in names for file in files if f"]({file})" in committed(name)}
     assert names | pictures == files
@@ -226,24 +232,25 @@ def test_claims_are_checked(claim, found):
         claimed(claim, Difference(*found))
 
 
-def test_one_seed_is_inconclusive_within_one_point_of_0():
-    recorded = Study()
-    recorded.seeds = (0,)
-    for found, words, verdict in (
-        ((2.8, 0.5, 5.0), "2.8 points (0.5 to 5.0, inconclusive) better than", "inconclusive"),
-        ((-2.1, -4.1, -0.036), "2.1 points (0.04 to 4.1, inconclusive) worse than", "inconclusive"),
-        ((3.0, 1.1, 5.0), "3.0 points (1.1 to 5.0) better than", "confirmed"),
-        ((-3.0, -5.0, -1.1), "3.0 points (1.1 to 5.0) worse than", "contradicted"),
-    ):
-        recorded.difference = lambda first, second, seeds, found=found: found
-        assert text_of("{compared: B minus A} A", recorded) == f"{words} A\n"
-        assert text_of("{seen: B minus A}", recorded).startswith(f"{verdict}: ")
-    with pytest.raises(ValueError, match=r"Expected an interval above 1. The records have"):
-        claimed("better", Difference(2.8, 0.5, 5.0, 1))
-    with pytest.raises(ValueError, match=r"Expected an interval below -1. The records have"):
-        claimed("worse", Difference(-2.1, -4.1, -0.5, 1))
-    with pytest.raises(ValueError, match=r"contains 0 or ends within 1 point of it and a mean of at least 0"):
-        claimed("alike", Difference(3.0, 1.1, 5.0, 1))
+def test_equal_needs_a_narrow_interval():
+    # The 90% interval of a standard error of 0.5 is the mean ± 0.82.
+    narrow, wide = Difference(1.1, 0.12, 2.08), Difference(1.1, -1.0, 3.2)
+    assert claimed("equal", narrow)[0] == "1.1" and claimed("alike", wide)[0] == "1.1"
+    for found in (wide, Difference(1.3, 0.32, 2.28), Difference(-0.5, -0.6, -0.4)):
+        with pytest.raises(ValueError, match="Expected a 90% interval within 2 points of 0 and a mean of at least 0"):
+            claimed("equal", found)
+
+
+def test_the_minimum_detectable_effect_is_seen_in_80_percent_of_studies():
+    random, degrees = np.random.default_rng(0), 6
+    found = Difference(0, -stats.t.isf(0.025, degrees), stats.t.isf(0.025, degrees), degrees)
+    assert found.error == pytest.approx(1)
+    means = random.normal(found.detectable, 1, 20000)
+    errors = np.sqrt(random.chisquare(degrees, 20000) / degrees)
+    assert np.mean(np.abs(means / errors) > stats.t.isf(0.025, degrees)) == pytest.approx(0.8, abs=0.02)
+    of_scipy = stats.ttest_1samp([1.0, 2.0, 4.0, 3.0, 1.5, 0.5, 2.5], 0)
+    low, high = of_scipy.confidence_interval(0.95)
+    assert Difference((low + high) / 2, low, high, 6).p_value == pytest.approx(of_scipy.pvalue)
 
 
 def test_bounds_near_0_show_their_side():
@@ -287,26 +294,25 @@ def test_pictures_of_differences_have_full_dots_where_something_is_seen():
     assert kinds == ["full", "hollow", "full"] and "+1.0 (-1.0 to 2.0)" in drawn and "behind &amp; seen" in drawn
 
 
-def test_effects_are_full_only_where_the_paper_is_right():
-    found = {"A paper": [(PAPERS["EDMS"][0], {"emoji": Difference(-20, -30, -10), "toy cars": Difference(2, 1, 3)})]}
-    drawn = ElementTree.fromstring(effects.picture(found))
-    dots = [each for each in drawn.iter() if each.tag.endswith("circle")]
-    # That of emoji is farther than the axis.
-    assert [each.get("class") for each in dots] == ["full"]
-    assert f"[-20.0 (-30.0 to -10.0)]({link_of(*PAPERS['EDMS'][0].shown['emoji'])})" in effects.table(found)
-    assert effects.picture(found).count("not measured") == len(SETS) - 2
+def evidence_on(verdict, *found):
+    return Evidence(Difference(*found), None, 3, 100, (0, 0), (5, 5), 1.0, "", verdict, ("page", "A minus B"))
 
 
-def test_one_seed_has_a_square_and_italics():
-    effect = Effect("Few beat many", {"emoji": ("emoji_edms", "A minus B"), "cars": ("cars_edms", "A minus B")})
-    found = {"A paper": [(effect, {"emoji": Difference(2, 1, 3), "cars": Difference(1, -1, 2)})]}
-    drawn = [
-        (each.tag.rpartition("}")[2], each.get("class")) for each in ElementTree.fromstring(effects.picture(found))
-    ]
-    marks = [each for each in drawn if each[0] in ("circle", "rect") and each[1] != "back"]
-    assert marks == [("circle", "full"), ("rect", "hollow")]
-    assert "[+2.0 (1.0 to 3.0)](edms.md#" in effects.table(found)
-    assert "[*+1.0 (-1.0 to 2.0)*](edms.md#" in effects.table(found)
+def test_verdicts_have_their_own_marks():
+    effect = Effect("Few beat many", {}, Reported(4, "SOP"))
+    found = {"emoji": evidence_on(AGREES, 3, 2, 5), "cars": evidence_on(EXCLUDED, -20, -30, -10)}
+    drawn = ElementTree.fromstring(effects.picture({"A paper": [(effect, found)], "Another": [(effect, {})]}))
+    kinds = [(each.tag.rpartition("}")[2], each.get("class")) for each in drawn.iter() if each.get("class")]
+    # The legend has one mark for each verdict.
+    assert kinds.count(("circle", "mark agrees")) == 2 and kinds.count(("circle", "ring cannot-tell")) == 1
+    assert kinds.count(("line", "line excluded")) == 2 + 2 + 1 and kinds.count(("polyline", "line excluded")) == 1
+    # The effect of the paper is in each row that was measured, and in the legend.
+    assert kinds.count(("line", "paper")) == 3
+    words = [each.text for each in drawn.iter() if each.tag.endswith("text")]
+    assert words.count("not measured") == len(SETS) - 2 and "Another" not in words and "A paper" in words
+    decided = {**found, DECISIVE: evidence_on(AGREES, 3, 2, 5)}
+    drawn = effects.picture({"A paper": [(effect, decided)]})
+    assert drawn.count('"mark agrees"') == 3 and "polyline" not in drawn
 
 
 def test_effects_name_pages_and_sets():
@@ -378,3 +384,12 @@ def test_records_answer_what_the_text_says(printed):
     times = {(row[0], row[1]): float(row[4]) for row in hnsw}
     ratios = [times[size, "PostgreSQL"] / times[size, "folder"] for size in ("100,000", "1,000,000")]
     assert all(5 <= ratio <= 16 for ratio in ratios), "docs/several_devices.md says so"
+
+
+def test_sentences_about_equality_have_a_test_of_equivalence():
+    """A difference that is not significant may still be several points."""
+    words = re.compile(r"(as good as|makes no difference|hardly matters|does not matter|level with|nothing changes)")
+    for path in sorted(evidence.TEMPLATES.glob("*.md")):
+        for sentence in re.split(r"(?<=[.:?!])\s+", " ".join(path.read_text(encoding="utf-8").split())):
+            is_checked = "equal:" in sentence or "in the paper" in sentence
+            assert is_checked or not words.search(sentence), f"{path.name}: {sentence}"
