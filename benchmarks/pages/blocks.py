@@ -187,23 +187,18 @@ class Blocks:
         return "".join(f", runs of {each[2]} {each[1]}" for each in found if each)
 
     def _forest(self, given):
-        """Differences: a title in the first line, then `A minus B | label`, `* minus B`, or `# heading`."""
+        """Differences: a title in the first line, then `A minus B | label` or `# heading`."""
         title, *lines = [line.strip() for line in given.strip().split("\n")]
-        entries = [entry for line in lines for entry in self._entries(line)]
+        entries = [self._entry(line) for line in lines]
         alternative = f"{title}: difference in Recall@1, in percentage points, with 95% confidence intervals."
         return self._picture("differences", alternative, forest(alternative, entries))
 
-    def _entries(self, text):
+    def _entry(self, text):
         if text.startswith("# "):
-            return [(text.removeprefix("# "), None)]
+            return text.removeprefix("# "), None
         pair, _, label = text.partition(" | ")
         recorded, pair = self._studies.of(pair)
-        first, minus, second = pair.partition(" minus ")
-        if label or "*" not in first:
-            return [(label or _pair(first, second), difference_of(recorded, pair))]
-        names = [name for name in matching([first], recorded.rows) if name != second]
-        found = {name: difference_of(recorded, f"{name}{minus}{second}") for name in names}
-        return sorted(((of_variant(name), each) for name, each in found.items()), key=lambda entry: -entry[1].mean)
+        return label, difference_of(recorded, pair)
 
     def _curves(self, given):
         """Learning curves: a title in the first line, then names of rows."""
@@ -242,10 +237,6 @@ def _lines(command):
         else:
             lines[-1] += f" {argument}"
     return "\n".join(lines)
-
-
-def _pair(first, second):
-    return f"{of_variant(first)} vs. {of_variant(second)}"
 
 
 def _shown(row):

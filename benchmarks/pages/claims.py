@@ -130,13 +130,6 @@ def compared(found):
     return f"{_number(found.mean)} points ({_interval(found)}{doubt}) {how} than"
 
 
-def judged(found):
-    """Returns whether the records confirm a difference above 0, which a paper claims."""
-    how = "confirmed" if found.is_seen else "contradicted" if found.is_significant else "inconclusive"
-    mean = text_of(found).partition(" ")[0]
-    return f"{how}: {mean} points (95% CI {_interval(found)})"
-
-
 def text_of(found):
     """Returns a difference with its sign and its confidence interval."""
     return f"{round(found.mean, 1) + 0.0:+.1f} ({_interval(found)})"

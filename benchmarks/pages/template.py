@@ -4,13 +4,9 @@ A marker is `{verb: arguments}`:
 
 - `{better: A minus B}`, `{worse: ...}` and `{alike: ...}` print how many points A is better than B, with the 95%
   confidence interval, and check that this is significant, or not. `{equal: ...}` checks that A and B differ by less
-  than 2 points, by a test of equivalence. `{just better: ...}` prints only the number, and `{so better: ...}` prints
-  nothing: it checks the words around it.
-- `{compared: A minus B}` prints the number, the interval and the word, `1.2 points (0.3 to 2.1) better than`, and
-  `{seen: A minus B}` whether the records confirm a paper's claim that A is better. Use both in sentences that stay true
-  for any records.
-- `{highest: A; B}` prints the row with the highest Recall@1 and its value, `{level: A; B}` the rows that are not
-  significantly worse.
+  than 2 points, by a test of equivalence. `{so better: ...}` prints nothing: it checks the words around it.
+- `{compared: A minus B}` prints the number, the interval and the word, `1.2 points (0.3 to 2.1) better than`. Use it in
+  sentences that stay true for any records.
 - `{recall: A}`, `{spread: A}`, `{before: A}` and `{features: A}` print Recall@1: the mean, the mean with its standard
   deviation, the value before training, and the value of the pretrained features.
 - `{value: HEAD; A}` prints the mean of another column, `{range: HEAD; A; B}` the smallest and the largest of some rows.
@@ -27,8 +23,7 @@ import fnmatch
 import re
 import textwrap
 
-from benchmarks.pages.claims import CLAIMS, claimed, compared, difference_of, judged
-from benchmarks.pages.names import of_variant
+from benchmarks.pages.claims import CLAIMS, claimed, compared, difference_of
 from benchmarks.pages.recorded import ROOT
 from benchmarks.studies.columns import share_of_changed
 
@@ -130,12 +125,12 @@ def _number(verb, given, recorded):
     if verb.startswith("first "):
         return _with_units(_number(verb.removeprefix("first "), given, recorded))
     how, _, claim = verb.rpartition(" ")
-    if claim in CLAIMS and how in ("", "just", "so"):
+    if claim in CLAIMS and how in ("", "so"):
         found = difference_of(recorded, given)
         # A claim that two rows are alike or equal has no direction.
         turns = how == "so" and claim in ("alike", "equal") and found.mean < 0
         mean, interval = claimed(claim, found.turned() if turns else found)
-        return {"": f"{mean} points {interval}", "just": mean, "so": ""}[how]
+        return "" if how else f"{mean} points {interval}"
     if verb in OTHERS:
         return OTHERS[verb](recorded, [part.strip() for part in given.split(";")])
     raise ValueError(f"A marker starts with one of {', '.join([*CLAIMS, *OTHERS])}. Received: {verb!r}.")
@@ -197,27 +192,6 @@ def _compared(recorded, given):
     return compared(difference_of(recorded, "; ".join(given)))
 
 
-def _seen(recorded, given):
-    return judged(difference_of(recorded, "; ".join(given)))
-
-
-def _highest(recorded, given):
-    first = _best_of(recorded, given)
-    return f'"{of_variant(first)}" with {_recall(recorded, [first])}%'
-
-
-def _level(recorded, given):
-    first = _best_of(recorded, given)
-    others = [row for row in _rows(recorded, given) if row != first]
-    level = [row for row in others if not difference_of(recorded, f"{first} minus {row}").is_significant]
-    level = [f'"{of_variant(row)}"' for row in level]
-    return " and ".join(filter(None, [", ".join(level[:-1]), *level[-1:]])) or "none"
-
-
-def _best_of(recorded, patterns):
-    return max(_rows(recorded, patterns), key=lambda row: _value_of(_recall(recorded, [row])))
-
-
 def _rows(recorded, patterns):
     """Returns the rows that match patterns, except those that match a pattern after `not `."""
     left_out = [pattern.removeprefix("not ") for pattern in patterns if pattern.startswith("not ")]
@@ -253,7 +227,4 @@ OTHERS = {
     "tried": _tried,
     "range": _range,
     "compared": _compared,
-    "seen": _seen,
-    "highest": _highest,
-    "level": _level,
 }
