@@ -42,7 +42,7 @@ SETS = {
 }
 # Explains the numbers of a page to readers who have not seen another one.
 LEGEND = (
-    "Recall@1 is a percentage of the images of test classes. Tables show the mean ± standard deviation over seeds. "
+    "Recall@1 is measured on test classes, in percent. Tables show the mean ± standard deviation over seeds. "
     "Intervals in parentheses are 95% confidence intervals, and a difference is *significant* if its interval does not "
     "contain 0. Numbers in italics are results of **one seed**. Their intervals have the variation between seeds of "
     "other variants with the same test classes. [How to read these pages](README.md#how-to-read-a-page) explains the "
