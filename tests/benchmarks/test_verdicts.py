@@ -132,7 +132,8 @@ def test_the_page_tells_what_a_verdict_depends_on():
     }
     text = reproduced.papers({"A paper": [(effect, found)]})
     assert (
-        "| Many beat few | +3.8, SOP, Table VI (own run) | [**+3.0 (2.0 to 4.0)**]({PAGE}), cars | **agrees** |" in text
+        f"| Many beat few | +3.8, SOP, Table VI (own run) | [**+3.0 (2.0 to 4.0)**]({PAGE}), cars | **agrees** |"
+        in text
     )
     assert "### Many beat few\n\nA note. Another.\n\n| Dataset |" in text
     assert f"| Emoji | [+3.0 (2.0 to 4.0)]({PAGE}) | 3 | 100 | +0.0 and +0.5 | 1.4 | not a fair test |" in text
