@@ -132,11 +132,14 @@ def test_the_page_tells_what_a_verdict_depends_on():
     }
     text = reproduced.papers({"A paper": [(effect, found)]})
     assert (
-        "| Many beat few | +3.8, SOP, Table VI (own run) | [**+3.0 (2.0 to 4.0)**]({PAGE}), cars | **agrees** |" in text
+        f"| Many beat few | +3.8, SOP, Table VI (own run) | [**+3.0 (2.0 to 4.0)**]({PAGE}), cars | **agrees** |"
+        in text
     )
     assert "### Many beat few\n\nA note. Another.\n\n| Dataset |" in text
     assert f"| Emoji | [+3.0 (2.0 to 4.0)]({PAGE}) | 3 | 100 | +0.0 and +0.5 | 1.4 | not a fair test |" in text
-    assert "| Omniglot | [+3.0 (2.0 to 4.0)]({PAGE}) | 3 | 100 | – and – | 1.4 | not a fair test, not trained |" in text
+    assert (
+        f"| Omniglot | [+3.0 (2.0 to 4.0)]({PAGE}) | 3 | 100 | – and – | 1.4 | not a fair test, not trained |" in text
+    )
     assert "- Images per learner in the paper: 660,000.\n- Not a fair test on emoji and Omniglot: reason.\n" in text
     assert "- The last models differ in the other direction on cars, by -0.5 points.\n" in text
     assert text.endswith("- What would tell: five seeds (2 hours).")
