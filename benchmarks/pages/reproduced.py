@@ -150,11 +150,11 @@ def _unconfirmed(effect, found):
 def _tells(effect):
     """Returns a sentence on the rows that would change the verdict."""
     if effect.decided is None:
-        return f"What would tell: {effect.tells}."
+        return f"What would decide it: {effect.tells}."
     decided = effect.decided
     better, control = (" or ".join(f'"{row}"' for row in rows) for rows in (decided.better, decided.control))
     rows = f"claim {decided.claim} of `benchmarks.study decisive`, {better} minus {control}"
-    return f"What would tell: {rows}: {effect.tells}. Its results are not recorded yet."
+    return f"What would decide it: {rows}: {effect.tells}. Its results are not recorded yet."
 
 
 def _reported(effect):

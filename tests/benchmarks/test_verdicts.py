@@ -142,7 +142,7 @@ def test_the_page_tells_what_a_verdict_depends_on():
     )
     assert "- Images per learner in the paper: 660,000.\n- Not a fair test on emoji and Omniglot: reason.\n" in text
     assert "- The last models differ in the other direction on cars, by -0.5 points.\n" in text
-    assert text.endswith("- What would tell: five seeds (2 hours).")
+    assert text.endswith("- What would decide it: five seeds (2 hours).")
     decided = effect._replace(decided=Decided("8", (decisive.NEIGHBORS,), (decisive.NEGATIVES,)))
     told = reproduced.papers({"A paper": [(decided, {})]})
     assert "| not measured | **cannot tell** |" in told and "claim 8 of `benchmarks.study decisive`" in told
@@ -275,7 +275,7 @@ def test_records_of_the_decisive_study_decide_a_claim(write_records, tmp_path):
     assert overall(margin, found) == AGREES and found[DECISIVE].seeds == 5 and found[DECISIVE].images == 3200 * 32
     assert found[DECISIVE].difference.mean == pytest.approx(4, abs=1.5) and found[DECISIVE].gains == (0, 0)
     text = reproduced.papers({"Ranked List Loss": [(margin, found)]})
-    assert "| Cars, decisive | +" in text and "What would tell" not in text
+    assert "| Cars, decisive | +" in text and "What would decide it" not in text
     equal = effect_of("Ranked list loss equals tuned N-pair loss")._replace(shown={})
     write_records(recorded_runs((decisive.RANKED, decisive.TUNED), seeds, chances))
     found = evidence_of(equal, None, tmp_path)
