@@ -10,67 +10,103 @@ import functools
 import sys
 import tempfile
 
-from benchmarks.pages import advice, effects
+from benchmarks.pages import advice, effects, reproduced
 from benchmarks.pages.blocks import Blocks
-from benchmarks.pages.catalog import PAGES
-from benchmarks.pages.recorded import ROOT, Recorded
-from benchmarks.pages.template import filled, placed, with_units
+from benchmarks.pages.catalog import PAGES, SOURCES
+from benchmarks.pages.evidence_of_claims import evidence_by_claim
+from benchmarks.pages.recorded import FIRST_RUNS, ROOT, Recorded
+from benchmarks.pages.studies import Studies
+from benchmarks.pages.template import TEMPLATES, filled, placed, with_units
 from benchmarks.studies import first_runs
 from tfdml.run.study.records import read
 
 FOLDER = ROOT / "docs/evidence"
-TEMPLATES = ROOT / "benchmarks/pages/templates"
-FIRST_RUNS = ROOT / "docs/records/first_runs.jsonl"
 CHOOSING = ROOT / "docs/setting_effects.md"
-BEGIN = "<!-- This table is written by `python -m benchmarks.evidence` from benchmarks/pages/advice.py. -->"
-END = "<!-- The end of the table. -->"
+BEGIN = "<!-- The table of {} is written by `python -m benchmarks.evidence` from benchmarks/pages/advice.py. -->"
+END = "<!-- The end of the table of {}. -->"
+# The first pages in the list of contents; the others follow by their file names.
+FIRST = (
+    "reproduced",
+    "divide_and_conquer",
+    "attention_ensemble",
+    "edms",
+    "ranked_list",
+    "lifted_structure",
+    "losses",
+    "fine_tuning",
+    "labels",
+    "anchors",
+)
 WRITTEN = "<!-- This page is written by `python -m benchmarks.evidence` from benchmarks/pages/templates/{}.md. -->"
 
 
-def written(name, recorded):
+def written(name, recorded_of):
     """Returns the texts of a page and its pictures, by their names in docs/evidence.
 
     Args:
         name: Name of the page in `PAGES`.
-        recorded: Its `Recorded` study.
+        recorded_of: Function from the name of a source to its `Recorded` study.
     """
-    blocks = Blocks(name, recorded)
+    studies = Studies(recorded_of)
+    blocks = Blocks(name, studies)
     template = (TEMPLATES / f"{name}.md").read_text(encoding="utf-8")
     try:
-        page = filled(with_units(template), recorded, blocks.by_name)
+        page = filled(with_units(template), studies, blocks.by_name)
     except ValueError as error:
         raise ValueError(f"{TEMPLATES.relative_to(ROOT) / name}.md: {error}") from None
     return {f"{name}.md": f"{WRITTEN.format(name)}\n\n{page}", **blocks.pictures}
 
 
-def first_page(recorded_of):
-    """Returns the texts of the summary of all studies and of its picture, by their names in docs/evidence.
+def summaries(recorded_of, folder):
+    """Returns the texts of the pages about all studies and of their picture, by their names in docs/evidence.
 
     Args:
-        recorded_of: Function from the name of a page to its `Recorded` study.
+        recorded_of: Function from the name of a source to its `Recorded` study.
+        folder: Folder for `Recorded`.
     """
-    found = effects.found_by(recorded_of)
-    template = (TEMPLATES / "README.md").read_text(encoding="utf-8")
+    runs, by_claim = read(FIRST_RUNS), evidence_by_claim(recorded_of, folder)
     blocks = {
-        "defaults": first_runs.table(read(FIRST_RUNS)),
-        "changes": advice.intervals(recorded_of),
-        "effects": effects.table(found),
+        "defaults": first_runs.table(runs),
+        "added": first_runs.added(runs),
+        "pages": contents(),
+        "levels": reproduced.levels(recorded_of, runs, (FOLDER / "anchors.md").exists()),
+        "verdicts": reproduced.legend(),
         "title": effects.TITLE,
+        "count": str(sum(len(found) for claims in by_claim.values() for _, found in claims)),
+        "papers": reproduced.papers(by_claim),
     }
-    page = template
-    for name, text in blocks.items():
-        page = page.replace(f"{{{name}}}", text)
-    return {"README.md": f"{WRITTEN.format('README')}\n\n{page}", "effects.svg": effects.picture(found)}
+    pages = {f"{name}.md": _summary(name, blocks) for name in ("README", "reproduced")}
+    return {**pages, "effects.svg": effects.picture(by_claim)}
+
+
+def _summary(name, blocks):
+    page = (TEMPLATES / f"{name}.md").read_text(encoding="utf-8")
+    for block, text in blocks.items():
+        page = page.replace(f"{{{block}}}", text)
+    return f"{WRITTEN.format(name)}\n\n{page}"
+
+
+def contents():
+    """Returns a list of links to all pages in docs/evidence, with their titles."""
+    files = [f"{name}.md" for name in FIRST if (FOLDER / f"{name}.md").exists()]
+    files += sorted({path.name for path in FOLDER.glob("*.md")} - {"README.md", *files})
+    return "\n".join(f"- [{_title(FOLDER / file)}]({file})" for file in files)
+
+
+def _title(path):
+    return next(line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("# ")).strip("# ")
 
 
 def advice_page(recorded_of):
-    """Returns the text of docs/settings.md with the table of all datasets from the records.
+    """Returns the text of docs/setting_effects.md with the tables of all datasets from the records.
 
     Args:
-        recorded_of: Function from the name of a page to its `Recorded` study.
+        recorded_of: Function from the name of a source to its `Recorded` study.
     """
     page = CHOOSING.read_text(encoding="utf-8")
-    return placed(CHOOSING.name, page, BEGIN, END, advice.table(recorded_of))
+    for name, told in (("effects", advice.table(recorded_of)), ("visits", advice.visits(recorded_of))):
+        page = placed(CHOOSING.name, page, BEGIN.format(name), END.format(name), told)
+    return page
 
 
 def all_texts(names, folder):
@@ -80,11 +116,11 @@ def all_texts(names, folder):
         names: Names of pages in `PAGES`.
         folder: Folder for `Recorded`.
     """
-    recorded_of = functools.cache(lambda name: Recorded(PAGES[name], folder))
+    recorded_of = functools.cache(lambda name: Recorded(SOURCES[name], folder))
     for name in names:
-        yield from written(name, recorded_of(name)).items()
+        yield from written(name, recorded_of).items()
     if len(names) == len(PAGES):
-        yield from first_page(recorded_of).items()
+        yield from summaries(recorded_of, folder).items()
         yield "../setting_effects.md", advice_page(recorded_of)
 
 

@@ -33,15 +33,14 @@ HEADS = ["Configuration", "Paper and table", "Reported by the paper"]
 HEADS_OF_OURS = ["Configuration", "Description", "Our results"]
 # Pages of docs/evidence with our results of a configuration.
 RESULTS = {
-    "cars_half": "cars_main",
-    "toycars_abe": "ensembles",
-    "toycars_dnc": "divide_and_conquer",
-    "toycars_edms": "edms_variants",
-    "toycars_lifted": "lifted",
-    "toycars_rll": "ranked_list",
-    "emoji": "emoji_losses",
-    "omniglot": "omniglot",
-    "photos": "first_runs",
+    "cars_half": "losses.md#cars-with-three-seeds",
+    "toycars_dnc": "divide_and_conquer.md",
+    "toycars_edms": "edms.md",
+    "toycars_lifted": "lifted_structure.md",
+    "toycars_rll": "ranked_list.md",
+    "emoji": "losses.md#emoji",
+    "omniglot": "losses.md#omniglot",
+    "photos": "fine_tuning.md#the-default-configuration",
 }
 NONE = "–"
 # What the page says above the names of losses that no paper's configuration uses.
@@ -107,7 +106,7 @@ def _section(heading, rows, heads):
 def _row(name, text, changing, is_ours):
     """Returns the cells of a configuration."""
     if is_ours:
-        results = f"[results](evidence/{RESULTS[name]}.md)" if name in RESULTS else NONE
+        results = f"[results](evidence/{RESULTS[name]})" if name in RESULTS else NONE
         return [f"`{name}`", f"{text}{changing}", results]
     where, reported = claimed(text)
     return [f"`{name}`", f"{where}.{changing}" if changing else where, reported or NONE]

@@ -105,7 +105,7 @@ def test_the_example_of_the_readme_prints_about_what_it_shows(capsys):
 
 def test_the_results_of_the_readme_are_those_of_the_first_runs():
     table = re.findall(r"^\| \w.*%.*%.*\|$", (REPOSITORY / "README.md").read_text(encoding="utf-8"), re.M)
-    evidence = (REPOSITORY / "docs/evidence/first_runs.md").read_text(encoding="utf-8")
+    evidence = (REPOSITORY / "docs/evidence/fine_tuning.md").read_text(encoding="utf-8")
     assert len(table) == 6
     for row in table:
         images, features, best, gain = (cell.strip(" %") for cell in row.split("|")[2:6])

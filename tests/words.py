@@ -51,7 +51,8 @@ PATTERNS = {
         r"\b[Ww]here (?:it|they|there|these|this|that|one|a|an|the|no|all|none|both|classes|images|something|nothing|"
         r"sets|training|steps|many|more|some|two|most|nearly)\b"
     ),
-    "show or specify, not say or tell": r"\b(?:says?|tells?|told)\b",
+    # "Cannot tell" is a verdict in docs/evidence.
+    "show or specify, not say or tell": r"\b(?:says?|(?<!annot )tells?|told)\b",
     "with or which has, not whose": r"\bwhose\b",
     "next to, instead of, again, equally, except for": r"\bbeside\b|\bin place of\b|\banew\b|\balike\b|\bbut for\b",
     "the noun again, not that of": r"\b(?:that|those) of\b",

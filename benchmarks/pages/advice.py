@@ -1,20 +1,39 @@
-"""Two tables of changes to the default configuration, with their effect on each dataset and a recommendation."""
+"""Tables of changes to the default configuration: their effect on each dataset, and how it depends on visits."""
 
 from typing import NamedTuple
 
 from benchmarks.markdown import markdown
-from benchmarks.pages.claims import CLAIMS, expected, text_of
-from benchmarks.pages.effects import differences_of, has_one_seed, linked
+from benchmarks.pages.amounts import facts_of, visits_per_class
+from benchmarks.pages.claims import CLAIMS, difference_of, expected, text_of
+from benchmarks.pages.contrasts import contrast, corrected
+from benchmarks.pages.effects import differences_of
+from benchmarks.pages.links import link_of
 from benchmarks.pages.papers import PAPERS, SETS
 from benchmarks.studies.rows import cars_training, emoji_training
 
+# The folder of the pages, from docs/setting_effects.md.
+PAGES = "evidence/"
 LONG = ", four times the steps"
 # Both have three levels and start from components after whitening within classes.
 OF_RECIPE = "Proxy-NCA, three levels, from WCCN minus N-pair, three levels, from WCCN"
-# The first row does not compare anything.
-OF_IMAGES = "(Images per class, for orientation; not a comparison)"
-# Approximate number of images per class.
+# Numbers of training classes without the validation classes, and of their images.
+CLASSES = {"toy cars": 100, "emoji": 543, "omniglot": 93, "cars": 78}
 IMAGES = {"toy cars": 40, "emoji": 6, "omniglot": 20, "cars": 41}
+NETWORKS = {
+    **dict.fromkeys(SETS, "MobileNetV2, ImageNet weights"),
+    "toy cars": "Small CNN, pretrained on other toy cars",
+}
+PROXIES = "Proxy-NCA minus N-pair"
+# The dataset, page and pair of each row of the table of visits.
+OF_VISITS = [
+    ("emoji", "emoji_losses", PROXIES),
+    ("omniglot", "omniglot", PROXIES),
+    ("cars", "cars_main", PROXIES),
+    ("toy cars", "ranked_list_losses", PROXIES),
+    ("emoji", "emoji_losses", f"NormSoftmax{LONG} minus N-pair{LONG}"),
+    ("cars", "cars_losses", f"Proxy-NCA{LONG} minus N-pair{LONG}"),
+]
+NONE = "–"
 
 
 class Change(NamedTuple):
@@ -22,7 +41,7 @@ class Change(NamedTuple):
 
     Args:
         text: The first setting vs. the second.
-        shown: Dictionary from a dataset to a page and a text `A minus B`, which is above 0 if the first is better.
+        shown: Dictionary from a dataset to a source and a text `A minus B`, which is above 0 if the first is better.
         so: Recommendation.
         claims: Dictionary from a dataset to what `so` claims about it, one of `CLAIMS`. Other datasets are not checked.
     """
@@ -54,7 +73,7 @@ CHANGES = [
             "omniglot": ("omniglot", "L, M, H minus H, 384 dimensions"),
             "cars": ("cars_ranked_list", "L, M, H minus H, 384 dimensions"),
         },
-        "the gain is not due to the larger embedding",
+        "the size of the embedding is not the cause (the number of parameters may be)",
         {"emoji": "better", "omniglot": "better", "cars": "better"},
     ),
     Change(
@@ -80,8 +99,8 @@ CHANGES = [
     Change(
         "`divide_and_conquer` with four learners vs. a single embedding",
         EFFECTS["Divide and Conquer beats a single embedding"],
-        "no confirmed gain",
-        {"toy cars": "alike", "emoji": "alike", "omniglot": "alike", "cars": "alike"},
+        "at most for very long training",
+        {"toy cars": "better", "emoji": "alike", "omniglot": "alike", "cars": "alike"},
     ),
     Change(
         "`n_pair` vs. semi-hard triplets",
@@ -95,15 +114,15 @@ CHANGES = [
             "toy cars": ("ranked_list_losses", "ranked list, simpler minus N-pair"),
             "emoji": ("emoji_losses", "ranked list minus N-pair"),
             "omniglot": ("omniglot", "H minus N-pair"),
-            "cars": ("cars_losses", "ranked list minus N-pair"),
+            "cars": ("cars_main", "H minus N-pair"),
         },
-        "makes little difference",
+        "no confirmed difference",
         {"emoji": "alike", "omniglot": "alike", "cars": "alike"},
     ),
     Change(
         "`soft_triple` vs. `n_pair`",
         of_losses("SoftTriple minus N-pair"),
-        "only with about 40 images per class",
+        "with 160 or more visits per class",
         {"toy cars": "better", "emoji": "worse", "omniglot": "alike", "cars": "better"},
     ),
     Change(
@@ -126,7 +145,7 @@ CHANGES = [
     Change(
         "Hard negatives vs. random negatives in the `lifted_structure` loss",
         EFFECTS["Hard negatives beat random negatives"],
-        "not with ImageNet weights",
+        "no confirmed gain with ImageNet weights",
         {"toy cars": "better", "emoji": "alike", "cars": "alike"},
     ),
     Change(
@@ -136,14 +155,13 @@ CHANGES = [
         {"toy cars": "better", "emoji": "better", "cars": "better"},
     ),
     Change(
-        "Four times the training steps for a single embedding (toy cars: `margin`, emoji: `n_pair`, cars: `triplet`)",
+        "Four times the training steps for a single embedding with `n_pair`",
         {
-            "toy cars": ("divide_and_conquer", f"one embedding{LONG} minus one embedding"),
             "emoji": ("emoji_losses", f"N-pair{LONG} minus N-pair"),
-            "cars": ("cars_divide", f"one embedding{LONG} minus one embedding"),
+            "cars": ("cars_losses", f"N-pair{LONG} minus N-pair"),
         },
         "if you have the time",
-        {"toy cars": "better", "emoji": "better", "cars": "alike"},
+        {"emoji": "better", "cars": "alike"},
     ),
     Change(
         "MobileNetV2 of full width vs. width 0.35",
@@ -158,7 +176,7 @@ CHANGES = [
         "Images of 96 vs. 64 pixels (cars: 128 vs. 96)",
         {
             "emoji": ("emoji_losses", "N-pair, at 96 px minus N-pair"),
-            "cars": ("cars_training", f"128 px, at the same rate minus {cars_training.FIRST}"),
+            "cars": ("cars_training", f"128 px minus {cars_training.FIRST}"),
         },
         "larger images, until details are visible",
         {"emoji": "better", "cars": "better"},
@@ -167,47 +185,67 @@ CHANGES = [
 
 
 def table(recorded_of):
-    """Returns the Markdown table of all changes: bold if the difference is conclusive, italic for one seed.
+    """Returns the Markdown table of all changes with their confidence intervals, each a link to its page.
+
+    A difference is bold if it is significant after the correction for all differences in the table.
 
     Args:
-        recorded_of: Function from the name of a page to its `Recorded` study.
+        recorded_of: Function from the name of a source to its `Recorded` study.
 
     Raises:
         ValueError: If the records contradict a recommendation.
     """
-    rows = [[OF_IMAGES, *(str(IMAGES[name]) for name in SETS), ""]]
+    found = {change.text: differences_of(change.shown, recorded_of) for change in CHANGES}
+    confirmed = _confirmed(recorded_of)
+    rows = []
     for change in CHANGES:
-        found = differences_of(change.shown, recorded_of)
-        _check(change, found)
-        cells = [_cell(found[name], has_one_seed(change.shown, name)) if name in found else "" for name in SETS]
+        differences = found[change.text]
+        _check(change, differences)
+        cells = []
+        for name in SETS:
+            mark = "**" * ((change.text, name) in confirmed)
+            told = f"{mark}{text_of(differences[name])}{mark}" if name in differences else NONE
+            cells.append(f"[{told}]({PAGES}{link_of(*change.shown[name])})" if name in differences else NONE)
         rows.append([change.text, *cells, change.so])
-    return markdown(["Change in Recall@1, in percentage points", *SETS.values(), "Recommendation"], rows)
+    return markdown(["Change", *SETS.values(), "Recommendation"], rows)
 
 
-def intervals(recorded_of):
-    """Returns the Markdown table of all changes with their confidence intervals, each a link to its page.
+def visits(recorded_of):
+    """Returns the Markdown table of losses with proxies minus N-pair loss, in the order of the visits per class.
 
     Args:
-        recorded_of: Function from the name of a page to its `Recorded` study.
+        recorded_of: Function from the name of a source to its `Recorded` study.
     """
-    rows = [[OF_IMAGES, *(str(IMAGES[name]) for name in SETS)]]
-    rows += [[change.text, *linked(change.shown, differences_of(change.shown, recorded_of))] for change in CHANGES]
-    return markdown(["Change", *SETS.values()], rows)
+    rows = []
+    for name, page, pair in OF_VISITS:
+        recorded, row = recorded_of(page), pair.partition(" minus ")[0]
+        steps, count = recorded.results(row)[0]["step"], visits_per_class(recorded, row, CLASSES[name])
+        rate = facts_of(recorded, *pair.split(" minus "))["control_rate"]
+        about = [SETS[name], NETWORKS[name], str(CLASSES[name]), str(IMAGES[name]), f"{steps:,}", f"{count:.0f}", rate]
+        rows.append((count, [*about, row.partition(",")[0], text_of(difference_of(recorded, pair))]))
+    heads = ["Dataset", "Network", "Training classes", "Images per class", "Steps", "Visits per class"]
+    heads += ["Learning rate of N-pair loss", "Loss with proxies", "Minus N-pair loss"]
+    return markdown(heads, [cells for _, cells in sorted(rows, key=lambda row: row[0])])
+
+
+def _confirmed(recorded_of):
+    """Returns pairs of a change and a dataset with a difference that is significant among all of the table."""
+    contrasts = {}
+    for change in CHANGES:
+        for name, (page, pair) in change.shown.items():
+            recorded, rows = recorded_of(page), pair.split(" minus ")
+            contrasts[change.text, name] = contrast((1, -1), *recorded.recalls(rows), names=recorded.names(rows))
+    p_values = corrected(list(contrasts.values()))
+    return {key for key, p_value in zip(contrasts, p_values, strict=True) if p_value < 0.05}
 
 
 def _check(change, found):
     for name, claim in change.claims.items():
         difference = found[name]
-        # A claim that two rows are alike has no direction.
-        turns = claim == "alike" and difference.mean < 0
+        # A claim that two rows are alike or equal has no direction.
+        turns = claim in ("alike", "equal") and difference.mean < 0
         if not CLAIMS[claim](difference.turned() if turns else difference):
             raise ValueError(
-                f"{change.text!r}, {change.so!r}: expected {expected(claim, difference)} on {name}. "
+                f"{change.text!r}, {change.so!r}: expected {expected(claim)} on {name}. "
                 f"The records have {text_of(difference)}."
             )
-
-
-def _cell(difference, one_seed):
-    number = text_of(difference).partition(" ")[0]
-    mark = "**" * difference.is_conclusive + "*" * one_seed
-    return f"{mark}{number}{mark}"

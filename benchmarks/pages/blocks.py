@@ -4,11 +4,14 @@ import re
 from collections import Counter
 
 from benchmarks.markdown import markdown
-from benchmarks.pages.claims import difference_of
+from benchmarks.pages.claims import difference_of, text_of
 from benchmarks.pages.forest import forest
 from benchmarks.pages.learning_curves import learning_curves
 from benchmarks.pages.names import of_column, of_variant
-from benchmarks.pages.template import matching, wrapped
+from benchmarks.pages.recorded import FIRST_RUNS
+from benchmarks.pages.template import cell_of, matching, wrapped
+from benchmarks.studies import first_runs
+from tfdml.run.study.records import read
 
 # A cell with two numbers is hard to read.
 LEFT_OUT = ("negatives within, between",)
@@ -37,17 +40,13 @@ SETS = {
     "toycars": "the built-in [toy cars](../data.md)",
     "fine_tuning": "[emoji, cars and Omniglot](../datasets.md)",
 }
-# Part of the legend of a study with one seed.
-ONE_SEED = (
-    "**One seed.** The confidence intervals on this page cover the choice of test classes, not the variation between "
-    "seeds. Therefore, a difference is *inconclusive* if its interval ends within one point of 0, even if it is "
-    "significant."
-)
 # Explains the numbers of a page to readers who have not seen another one.
 LEGEND = (
-    "Recall@1 is a percentage, measured on the test classes{models}. Tables show the {shown}. Intervals in parentheses "
-    "are 95% confidence intervals, and a difference is *significant* if its interval does not contain 0. [How to read "
-    "these pages](README.md#how-to-read-a-page) explains the columns and the names of the variants."
+    "Recall@1 is measured on test classes, in percent. Tables show the mean ± standard deviation over seeds. "
+    "Intervals in parentheses are 95% confidence intervals, and a difference is *significant* if its interval does not "
+    "contain 0. Numbers in italics are results of **one seed**. Their intervals have the variation between seeds of "
+    "other variants with the same test classes. [How to read these pages](README.md#how-to-read-a-page) explains the "
+    "columns and the names of the variants."
 )
 CHOSEN = (
     "These settings were selected on the validation classes. Variants that are not listed use the settings of the "
@@ -64,22 +63,29 @@ class Blocks:
 
     Args:
         name: Name of the page. The names of its pictures start with it.
-        recorded: The `Recorded` study.
+        studies: The `Studies` of the page.
     """
 
-    def __init__(self, name, recorded):
-        self._name, self._recorded = name, recorded
+    def __init__(self, name, studies):
+        self._name, self._studies = name, studies
         self.pictures = {}
         self.by_name = {
-            "legend": self._legend,
+            "study": studies.select,
+            "legend": lambda given: wrapped(LEGEND),
+            "first runs": lambda given: first_runs.table(read(FIRST_RUNS)),
             "setup": self._setup,
             "table": self._table,
             "sets": self._sets,
+            "side by side": self._side_by_side,
             "ranking": lambda given: self._table(given, best_first=True),
             "settings": self._settings,
             "forest": self._forest,
             "curves": self._curves,
         }
+
+    @property
+    def _recorded(self):
+        return self._studies.selected
 
     def _setup(self, given):
         """A table of the flags that most rows share, with seeds and settings, and the command."""
@@ -94,8 +100,9 @@ class Blocks:
         ]
         about.insert(0, ("Dataset", SETS.get(source.records, SETS["toycars"])))
         # A study on several datasets has the queries of each.
-        queries = list(dict.fromkeys(tuple(found[0]["measured"]["queries"]) for found in records.values()))
-        about.append(("Test set", "; ".join(f"{len(each)} classes, {sum(each):,} images" for each in queries)))
+        measured = [found[0]["measured"] for found in records.values()]
+        queries = list(dict.fromkeys((*each["queries"], len(set(each.get("groups", ())))) for each in measured))
+        about.append(("Test set", "; ".join(_test_set(each[:-1], each[-1]) for each in queries)))
         about.append(("Seeds", ", ".join(map(str, source.seeds))))
         if self._recorded.search:
             count = len(next(iter(self._recorded.search.tried.values())))
@@ -111,15 +118,6 @@ class Blocks:
         command += [f"--records=docs/records/{source.records}.jsonl", *["--intervals"] * (len(queries) == 1)]
         table = markdown(["Setting", "Value (unless a variant specifies another)"], about)
         return f"{table}\n\nThis command trains the variants:\n\n```bash\n{_lines(command)}\n```"
-
-    def _legend(self, given):
-        """How to read the numbers of the page."""
-        several = len(self._recorded.seeds) > 1
-        legend = LEGEND.format(
-            models=" with the model selected on the validation classes" * (self._recorded.study.which == "best"),
-            shown="mean ± standard deviation over seeds" if several else "result of one seed",
-        )
-        return wrapped(legend) if several else f"{wrapped(ONE_SEED)}\n\n{wrapped(legend)}"
 
     def _table(self, given, best_first=False):
         """Rows and columns: heads in the first line, or none for all, then patterns of rows, or none for all."""
@@ -140,6 +138,30 @@ class Blocks:
         sets, names = (list(dict.fromkeys(each[place] for each in named)) for place in (0, 2))
         rows = [[_shown(name), *(self._recorded.cell(f"{each}: {name}", given) for each in sets)] for name in names]
         return markdown([of_column(given), *sets], rows)
+
+    def _side_by_side(self, given):
+        """A column for each source: `COLUMN | HEAD = SOURCE | ...` in the first line, then rows.
+
+        A row is a name that all sources share, or `label | A | ...` with a name or a difference `A minus B` for each
+        source, or nothing. Results of one seed are in italics.
+        """
+        first, *lines = [[cell.strip() for cell in line.split("|")] for line in given.strip().split("\n")]
+        heads, sources = zip(*(cell.split(" = ") for cell in first[1:]), strict=True)
+        rows = []
+        for label, *cells in lines:
+            cells = cells or [label] * len(sources)
+            told = [self._cell(first[0], *each) for each in zip(cells, sources, strict=True)]
+            rows.append([_shown(label), *told])
+        return markdown([of_column(first[0]), *heads], rows)
+
+    def _cell(self, head, name, source):
+        recorded, name = self._studies.of(name, source)
+        if not name:
+            return NONE
+        mark = "*" if len(recorded.seeds) == 1 else ""
+        if " minus " in name:
+            return f"{mark}{text_of(difference_of(recorded, name))}{mark}"
+        return f"{mark}{cell_of(recorded, head, name)}{mark}"
 
     def _settings(self, given):
         """A table of the setting that validation chose for each row, with the best and the worst Recall@1."""
@@ -165,23 +187,18 @@ class Blocks:
         return "".join(f", runs of {each[2]} {each[1]}" for each in found if each)
 
     def _forest(self, given):
-        """Differences: a title in the first line, then `A minus B | label`, `* minus B`, or `# heading`."""
+        """Differences: a title in the first line, then `A minus B | label` or `# heading`."""
         title, *lines = [line.strip() for line in given.strip().split("\n")]
-        entries = [entry for line in lines for entry in self._entries(line)]
-        seeds = ", one seed" if len(self._recorded.seeds) == 1 else ""
-        alternative = f"{title}: difference in Recall@1, in percentage points, with 95% confidence intervals{seeds}."
+        entries = [self._entry(line) for line in lines]
+        alternative = f"{title}: difference in Recall@1, in percentage points, with 95% confidence intervals."
         return self._picture("differences", alternative, forest(alternative, entries))
 
-    def _entries(self, text):
+    def _entry(self, text):
         if text.startswith("# "):
-            return [(text.removeprefix("# "), None)]
+            return text.removeprefix("# "), None
         pair, _, label = text.partition(" | ")
-        first, minus, second = pair.partition(" minus ")
-        if label or "*" not in first:
-            return [(label or _pair(first, second), difference_of(self._recorded, pair))]
-        names = [name for name in matching([first], self._recorded.rows) if name != second]
-        found = {name: difference_of(self._recorded, f"{name}{minus}{second}") for name in names}
-        return sorted(((of_variant(name), each) for name, each in found.items()), key=lambda entry: -entry[1].mean)
+        recorded, pair = self._studies.of(pair)
+        return label, difference_of(recorded, pair)
 
     def _curves(self, given):
         """Learning curves: a title in the first line, then names of rows."""
@@ -200,6 +217,12 @@ def _flags(record):
     return {flag.partition("=")[0].removeprefix("--"): flag.partition("=")[2] for flag in record["flags"]}
 
 
+def _test_set(queries, groups):
+    """Returns the size of a test set, with the number of groups that intervals draw."""
+    drawn = f" in {groups} groups, which intervals draw as a whole" if groups else ""
+    return f"{len(queries)} classes{drawn}, {sum(queries):,} images"
+
+
 def _quoted(argument):
     return f'"{argument}"' if set(argument) & set(" ()'\"") else argument
 
@@ -214,10 +237,6 @@ def _lines(command):
         else:
             lines[-1] += f" {argument}"
     return "\n".join(lines)
-
-
-def _pair(first, second):
-    return f"{of_variant(first)} vs. {of_variant(second)}"
 
 
 def _shown(row):

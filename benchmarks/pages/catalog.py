@@ -1,4 +1,4 @@
-"""The pages of docs/evidence and their records."""
+"""The pages of docs/evidence, and the sources of their numbers."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ ON_SMALL_IMAGES = ("--image_size=32", "--epochs=32", "--eval_every=8", "--schedu
 
 @dataclass(frozen=True)
 class Source:
-    """The source of the numbers on a page.
+    """Rows of a study and their records. A page has numbers from one or several sources.
 
     Args:
         study: Name of the study, a module of `benchmarks.studies.rows`.
@@ -38,8 +38,8 @@ GROUPED = (
     "K = 4, clusters of classes",
     "K = 4, every slice on every batch",
 )
-# A page and its template have the same name.
-PAGES = {
+# A template selects one with a paragraph `{study: NAME}`.
+SOURCES = {
     "emoji_losses": Source("emoji_losses", "emoji", ON_EMOJI),
     "emoji_training": Source("emoji_training", "emoji", ON_EMOJI),
     "emoji_divide": Source("emoji_divide", "emoji", ON_EMOJI),
@@ -51,6 +51,7 @@ PAGES = {
     "omniglot": Source("omniglot", "omniglot", ("--data_dir=data/omniglot",)),
     "divide_and_conquer": Source("divide_and_conquer", "toycars_dnc"),
     "divide_and_conquer_tuned": Source("divide_and_conquer_tuned", "toycars_dnc"),
+    "divide_and_conquer_searched": Source("divide_and_conquer_searched", "toycars_dnc"),
     "divide_and_conquer_grouped": Source(
         "divide_and_conquer", "toycars_grouped", ("--dataset=toycars(grouped=True)",), rows=GROUPED
     ),
@@ -73,3 +74,13 @@ PAGES = {
     "cars_edms": Source("cars_edms", "cars", seeds=(0,)),
     "fine_tuning": Source("fine_tuning", "fine_tuning", seeds=(0,)),
 }
+# A page and its template have the same name.
+PAGES = (
+    "divide_and_conquer",
+    "lifted_structure",
+    "edms",
+    "ranked_list",
+    "attention_ensemble",
+    "losses",
+    "fine_tuning",
+)

@@ -1,42 +1,67 @@
 """Checks the differences that sentences claim against their confidence intervals."""
 
+import math
 import re
 from typing import NamedTuple
 
-# The interval of one seed does not cover the variation between seeds. It must end farther from 0 than this number of
-# percentage points.
-MARGIN_OF_ONE_SEED = 1
+# Differences of at most this number of percentage points do not matter. A sentence may only call two rows equal if a
+# test of equivalence (TOST) at 5% confirms that they differ by less.
+EQUIVALENT = 2
+POWER = 0.8
 
 
 class Difference(NamedTuple):
     """Difference in Recall@1 between two rows, in percentage points, with its 95% confidence interval.
 
-    `margin` is the distance from 0 that the interval must exceed to confirm or contradict a claim.
+    `degrees` are the degrees of freedom of the t distribution that the interval has.
     """
 
     mean: float
     low: float
     high: float
-    margin: float = 0
+    degrees: float = math.inf
 
     @property
     def is_seen(self):
-        """Whether the interval is above 0, by more than the margin."""
-        return self.low > self.margin
-
-    @property
-    def is_conclusive(self):
-        """Whether the interval is above or below 0, by more than the margin."""
-        return self.is_seen or self.turned().is_seen
+        """Whether the interval is above 0."""
+        return self.low > 0
 
     @property
     def is_significant(self):
-        """Whether the interval does not contain 0."""
+        """Whether the interval is above or below 0."""
         return self.low > 0 or self.high < 0
+
+    @property
+    def error(self):
+        """The standard error."""
+        return (self.high - self.low) / 2 / self._quantile(0.025)
+
+    @property
+    def detectable(self):
+        """The minimum detectable effect: a true difference of this size would be seen in 80% of such studies."""
+        return (self._quantile(0.025) + self._quantile(1 - POWER)) * self.error
+
+    @property
+    def p_value(self):
+        """The p-value of this difference alone, with two sides."""
+        from scipy.stats import t
+
+        if not self.error:
+            return 0.0 if self.mean else 1.0
+        return float(2 * t.sf(abs(self.mean) / self.error, self.degrees))
+
+    def is_within(self, margin):
+        """Returns whether the 90% confidence interval is within a margin around 0, which is TOST at 5%."""
+        return abs(self.mean) + self._quantile(0.05) * self.error < margin
+
+    def _quantile(self, tail):
+        from scipy.stats import t
+
+        return float(t.isf(tail, self.degrees))
 
     def turned(self):
         """Returns the difference with the two rows exchanged."""
-        return Difference(-self.mean, -self.high, -self.low, self.margin)
+        return Difference(-self.mean, -self.high, -self.low, self.degrees)
 
 
 def difference_of(recorded, text):
@@ -51,9 +76,7 @@ def difference_of(recorded, text):
     unknown = [name for name in (first, second) if name not in recorded.rows]
     if not minus or unknown:
         raise ValueError(f"Expected `A minus B` with rows that the records have. Received: {text!r}.")
-    seeds = tuple(range(int(seeds))) if seeds else ()
-    margin = MARGIN_OF_ONE_SEED if len(seeds or recorded.seeds) == 1 else 0
-    return Difference(*recorded.difference(second, first, seeds), margin)
+    return Difference(*recorded.difference(second, first, tuple(range(int(seeds))) if seeds else ()))
 
 
 def _better(found):
@@ -65,30 +88,37 @@ def _worse(found):
 
 
 def _alike(found):
-    return not found.is_conclusive and found.mean > -0.05
+    return not found.is_significant and found.mean > -0.05
 
 
-# What a sentence can claim about A minus B. If two rows are alike, the first one must be the better one, or equal.
-CLAIMS = {"better": _better, "worse": _worse, "alike": _alike}
+def _equal(found):
+    return found.is_within(EQUIVALENT) and found.mean > -0.05
 
 
-def expected(claim, found):
+# What a sentence can claim about A minus B. If two rows are alike, their difference is not significant. If they are
+# equal, it is shown to be small. In both cases, the first one must be the better one, or have the same mean.
+CLAIMS = {"better": _better, "worse": _worse, "alike": _alike, "equal": _equal}
+
+
+def expected(claim):
     """Returns what a claim expects of a `Difference`."""
-    if claim == "alike":
-        close = f" or ends within {found.margin} point of it" if found.margin else ""
-        return f"an interval that contains 0{close} and a mean of at least 0"
-    return f"an interval above {found.margin}" if claim == "better" else f"an interval below {-found.margin}"
+    return {
+        "better": "an interval above 0",
+        "worse": "an interval below 0",
+        "alike": "an interval that contains 0 and a mean of at least 0",
+        "equal": f"a 90% interval within {EQUIVALENT} points of 0 and a mean of at least 0",
+    }[claim]
 
 
 def claimed(claim, found):
     """Returns the number and the interval of a difference, for sentences such as `A is ... points (... to ...) better`.
 
     Args:
-        claim: `better`, `worse` or `alike`.
+        claim: One of `CLAIMS`.
         found: The `Difference`.
     """
     if not CLAIMS[claim](found):
-        raise ValueError(f"Expected {expected(claim, found)}. The records have {text_of(found)}.")
+        raise ValueError(f"Expected {expected(claim)}. The records have {text_of(found)}.")
     found = found.turned() if claim == "worse" else found
     return _number(found.mean), f"({_interval(found)})"
 
@@ -96,15 +126,8 @@ def claimed(claim, found):
 def compared(found):
     """Returns a difference in words that suit its sign, for sentences such as `A is ... B`."""
     how, found = ("worse", found.turned()) if found.mean < 0 else ("better", found)
-    doubt = "" if found.is_conclusive else ", inconclusive" if found.is_significant else ", not significant"
+    doubt = "" if found.is_significant else ", not significant"
     return f"{_number(found.mean)} points ({_interval(found)}{doubt}) {how} than"
-
-
-def judged(found):
-    """Returns whether the records confirm a difference above 0, which a paper claims."""
-    how = "confirmed" if found.is_seen else "contradicted" if found.is_conclusive else "inconclusive"
-    mean = text_of(found).partition(" ")[0]
-    return f"{how}: {mean} points (95% CI {_interval(found)})"
 
 
 def text_of(found):

@@ -30,9 +30,7 @@ def forest(title, entries):
         parts += more
     grid = [line(at(mark), 8, at(mark), y + 8, "grid" if mark else "zero") for mark in marks]
     numbers = [text(at(mark), y + 24, f"{mark:+g}" if mark else "0", "small", "middle") for mark in marks]
-    margin = max(each.margin for each in found)
-    filled = f"more than {margin} point from 0" if margin else "significant"
-    below = f"Difference in Recall@1 (points). Filled: {filled}."
+    below = "Difference in Recall@1 (points). Filled: significant."
     numbers.append(text(WIDTH / 2, y + 40, below, "small", "soft", "middle"))
     return svg(y + 50, title, [*grid, *parts, *numbers])
 
@@ -47,5 +45,5 @@ def _entry(label, difference, y, at):
     parts.append(text(RIGHT, y + LINE - 3, text_of(difference), "end", "small"))
     middle = y + LINE * len(words) + BAR / 2 - 2
     parts.append(line(at(difference.low), middle, at(difference.high), middle))
-    parts.append(dot(at(difference.mean), middle, difference.is_conclusive))
+    parts.append(dot(at(difference.mean), middle, difference.is_significant))
     return parts, middle + BAR / 2 + 2

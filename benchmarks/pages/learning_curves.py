@@ -8,7 +8,7 @@ from tfdml.run.study.runs import curve
 
 LEFT, TOP, BOTTOM, HEIGHT, NAMES = 40, 12, 40, 300, 12
 # Characters of a name that fit on a line.
-ROOM = 52
+ROOM = 48
 APART = 12
 DASHES = ("", "7 4", "2 3", "12 3 2 3", "1 5", "14 6")
 

@@ -103,6 +103,8 @@ COLUMNS = {
     "correlation": "Correlation of learners",
     "a learner's steps": "Steps per learner",
     "cosine of self pairs": "Cosine of self pairs",
+    "changed": "Images that changed cluster, %",
+    "parameters": "Trainable parameters",
     "Recall@1 of a member": "Recall@1, one member",
     "of 2": "Recall@1, 2 members",
     "of 5": "Recall@1, 5 members",

@@ -3,16 +3,31 @@
 import functools
 import importlib
 import json
+import statistics
 from pathlib import Path
 
+from benchmarks.pages.contrasts import contrast
+from benchmarks.pages.seed_variance import SeedVariances, read_once
+from tfdml.evaluation.statistics import all_pairs
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.study.driver import SEED, Search, reached, trials_of
-from tfdml.run.study.records import FILE, PLACES, interval, read
+from tfdml.run.study.records import FILE, PLACES, recalls
 from tfdml.run.study.runs import resolved, runs_of
 from tfdml.run.study.study import text_of
 
 ROOT = Path(__file__).resolve().parents[2]
-read_once = functools.cache(read)
+RECORDS = ROOT / "docs/records"
+FIRST_RUNS = RECORDS / "first_runs.jsonl"
+
+
+class MissingRun(ValueError):
+    """A run that the records do not have, for example because its study is not complete."""
+
+
+@functools.cache
+def seed_variances():
+    """Returns the `SeedVariances` of all records."""
+    return SeedVariances(RECORDS)
 
 
 class Recorded:
@@ -26,8 +41,8 @@ class Recorded:
     def __init__(self, source, folder):
         self.source, self._folder = source, Path(folder)
         self.study = importlib.import_module(f"benchmarks.studies.rows.{source.study}").STUDY
-        self._checked, self._intervals = {}, {}
-        self._records = read_once(ROOT / f"docs/records/{source.records}.jsonl")
+        self._checked, self._intervals, self._trials = {}, {}, {}
+        self._records = read_once(RECORDS / f"{source.records}.jsonl")
         flags = {name: [*self.study.flags(name), *source.flags] for name in source.rows or self.study.rows}
         self.search = self._search(flags) if self.study.settings else None
         self._flags = {name: [*row, *self._setting(name)] for name, row in flags.items()}
@@ -53,17 +68,42 @@ class Recorded:
         """Returns the results of a row, one for each seed."""
         return [record["result"] for record in self.records(name)]
 
+    def untrained(self, name):
+        """Returns Recall@1 of a row before training, the mean over seeds.
+
+        An ensemble has no such result, but a single member of its search, which starts from the same weights.
+        """
+        results = [each for each in self.results(name) if "untrained" in each]
+        results = results or [self._trials[self.study.follow.get(name, name)]]
+        return statistics.mean(each["untrained"]["recall_at_1"] for each in results)
+
     def cell(self, name, head):
         """Returns the text of a table cell."""
         return text_of(self.study.columns[head](self.results(name), self.run_dirs(name)))
 
     def difference(self, first, second, seeds=()):
-        """Returns Recall@1 of the second row minus the first, and its 95% confidence interval, in percentage points."""
+        """Returns Recall@1 of the second row minus the first, in percentage points.
+
+        Returns:
+            The difference, the ends of its 95% confidence interval and its degrees of freedom. With one seed, the
+            interval has the variance between seeds of other rows with the same test classes.
+        """
         key = first, second, tuple(seeds)
         if key not in self._intervals:
-            found = interval(self.run_dirs(first, seeds), self.run_dirs(second, seeds))
-            self._intervals[key] = tuple(100 * float(each) for each in found)
+            of_rows = self.recalls((first, second), seeds)
+            found = all_pairs(*of_rows).interval(1, 0)
+            degrees = contrast((-1, 1), *of_rows).degrees
+            self._intervals[key] = (*(100 * float(each) for each in found), degrees)
         return self._intervals[key]
+
+    def recalls(self, names, seeds=()):
+        """Returns the mean Recall@1 of rows and their errors; see `tfdml.run.study.records.recalls`."""
+        variance = seed_variances().of(self.records(names[0], seeds)[0]["measured"])
+        return recalls([self.run_dirs(name, seeds) for name in names], variance=variance)
+
+    def names(self, rows):
+        """Returns the names of the runs of rows, without their seeds."""
+        return [self.records(row)[0]["run"].rpartition("-seed")[0] for row in rows]
 
     def run_dirs(self, name, seeds=()):
         """Returns a folder for each seed, with the measurements and the learning curve of the run."""
@@ -83,7 +123,7 @@ class Recorded:
         searched = {name: [*self.study.flags(name), *self.source.flags] for name in names}
         tried = {name: [] for name in searched}
         for name, setting, trial in trials_of(searched, self.study.settings, self.study.searching):
-            result = self._record(trial, SEED)["result"]
+            result = self._trials[name] = self._record(trial, SEED)["result"]
             tried[name].append((setting, reached(result, self.study.which)))
         return Search(tried, list(self.study.searching))
 
@@ -95,7 +135,7 @@ class Recorded:
         name = _name(flags, seed)
         if name not in self._checked:
             if name not in self._records:
-                raise ValueError(f"docs/records/{self.source.records}.jsonl has no run {name}.")
+                raise MissingRun(f"docs/records/{self.source.records}.jsonl has no run {name}.")
             now = resolved([*flags, f"--seed={seed}"]).values()
             for flag in self._records[name]["flags"]:
                 if not flag.startswith(PLACES) and flag not in now:

@@ -16,19 +16,20 @@ text{fill:#f0f6fc;stroke:#0d1117}.soft{fill:#9198a1}.back{fill:#0d1117}.line{str
 }"""
 
 
-def svg(height, title, parts):
+def svg(height, title, parts, style=""):
     """Returns an SVG file.
 
     Args:
         height: Height of the picture. All pictures have the same width.
         title: Title for screen readers.
         parts: List of its elements.
+        style: Style of elements that only this picture has.
     """
     body = "\n".join(parts)
     size = f'width="{WIDTH}" height="{height:g}" viewBox="0 0 {WIDTH} {height:g}"'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">\n<title>{escape(title)}</title>\n'
-        f'<style>{STYLE}\n</style>\n<rect class="back" width="{WIDTH}" height="{height:g}"/>\n{body}\n</svg>\n'
+        f'<style>{STYLE}{style}\n</style>\n<rect class="back" width="{WIDTH}" height="{height:g}"/>\n{body}\n</svg>\n'
     )
 
 
@@ -45,14 +46,10 @@ def dot(x, y, is_full):
     return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" class="{"full" if is_full else "hollow"}"/>'
 
 
-def square(x, y, is_full):
-    return f'<rect x="{x - 4:.1f}" y="{y - 4:.1f}" width="8" height="8" class="{"full" if is_full else "hollow"}"/>'
-
-
-def arrow(x, y, direction):
+def arrow(x, y, direction, *classes):
     """Draws an arrow at the end of a line that is cut off: on the right with direction 1, on the left with -1."""
     points = f"{x - 7 * direction:.1f},{y - 5:.1f} {x:.1f},{y:.1f} {x - 7 * direction:.1f},{y + 5:.1f}"
-    return f'<polyline points="{points}" class="line"/>'
+    return f'<polyline points="{points}" class="{" ".join(classes or ["line"])}"/>'
 
 
 def path(points, dashes=""):

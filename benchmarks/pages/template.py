@@ -3,46 +3,54 @@
 A marker is `{verb: arguments}`:
 
 - `{better: A minus B}`, `{worse: ...}` and `{alike: ...}` print how many points A is better than B, with the 95%
-  confidence interval, and check that this is significant, or not; with one seed, by more than one point. `{just better:
-  ...}` prints only the number, and `{so better: ...}` prints nothing: it checks the words around it.
-- `{compared: A minus B}` prints the number, the interval and the word, `1.2 points (0.3 to 2.1) better than`, and
-  `{seen: A minus B}` whether the records confirm a paper's claim that A is better. Use both in sentences that stay true
-  for any records.
-- `{highest: A; B}` prints the row with the highest Recall@1 and its value, `{level: A; B}` the rows that are not
-  significantly worse.
+  confidence interval, and check that this is significant, or not. `{equal: ...}` checks that A and B differ by less
+  than 2 points, by a test of equivalence. `{so better: ...}` prints nothing: it checks the words around it.
+- `{compared: A minus B}` prints the number, the interval and the word, `1.2 points (0.3 to 2.1) better than`. Use it in
+  sentences that stay true for any records.
 - `{recall: A}`, `{spread: A}`, `{before: A}` and `{features: A}` print Recall@1: the mean, the mean with its standard
   deviation, the value before training, and the value of the pretrained features.
 - `{value: HEAD; A}` prints the mean of another column, `{range: HEAD; A; B}` the smallest and the largest of some rows.
+- `{changed: A}` prints the percentage of images that changed their cluster at the last clustering.
+- `{parameters: A}` prints the parameters of a model with several learners or levels, in millions.
 - `{tried: A; FLAG}` prints the best value on the validation classes among settings with a part of a flag.
 
-A marker names rows as the study does, also with `*`; readers see their display names. A marker that is a paragraph of
-its own is a block, see `blocks`.
+A marker names rows as the study does, also with `*`; readers see their display names. The paragraph `{study: NAME}`
+selects the source of the numbers that follow, and `{recall: NAME/A}` takes one number from another source. A marker
+that is a paragraph of its own is a block, see `blocks`.
 """
 
 import fnmatch
 import re
 import textwrap
 
-from benchmarks.pages.claims import CLAIMS, claimed, compared, difference_of, judged
-from benchmarks.pages.names import of_variant
+from benchmarks.pages.claims import CLAIMS, claimed, compared, difference_of
+from benchmarks.pages.recorded import ROOT
+from benchmarks.studies.columns import share_of_changed
 
+TEMPLATES = ROOT / "benchmarks/pages/templates"
 WIDTH = 120
 # Markers that print an interval in the words `points (low to high)`.
-INTERVAL = re.compile(r"\{(better|worse|alike|compared):")
+INTERVAL = re.compile(r"\{(better|worse|alike|equal|compared):")
 MARKER = re.compile(r"\{([a-z]+(?:\s+[a-z]+)*)(?::\s([^{}]*))?\}")
 SENTENCE = re.compile(r"(?<=[.:?!])\s+")
 
 
-def filled(template, recorded, blocks):
+def filled(template, studies, blocks):
     """Returns the text of a page.
 
     Args:
         template: Text with markers.
-        recorded: The `Recorded` study.
-        blocks: Dictionary from the name of a block to a function that returns the text of the block for its arguments.
+        studies: The `Studies` of the page.
+        blocks: Dictionary from the name of a block to a function that returns the text of the block for its arguments,
+            or None.
     """
-    paragraphs = re.split(r"\n\s*\n", template.strip())
-    return "\n\n".join(_paragraph(each, recorded, blocks) for each in paragraphs) + "\n"
+    texts = (_paragraph(each, studies, blocks) for each in paragraphs(template))
+    return "\n\n".join(text for text in texts if text is not None) + "\n"
+
+
+def paragraphs(template):
+    """Returns the paragraphs of a template, which are headings, blocks, texts and whole lists."""
+    return re.split(r"\n\s*\n", template.strip())
 
 
 def with_units(template):
@@ -78,12 +86,12 @@ def placed(name, page, begin, end, told):
     return f"{before}{begin}\n\n{told}\n\n{end}{after}" if told else f"{before}{begin}\n{end}{after}"
 
 
-def _paragraph(text, recorded, blocks):
+def _paragraph(text, studies, blocks):
     block = MARKER.fullmatch(text.strip())
     if block and block[1] in blocks:
         return blocks[block[1]](block[2] or "")
     items = re.split(r"\n(?=- )", text)
-    return "\n".join(wrapped(_with_numbers(item, recorded)) for item in items)
+    return "\n".join(wrapped(_with_numbers(item, studies)) for item in items)
 
 
 def wrapped(text):
@@ -96,10 +104,11 @@ def wrapped(text):
     )
 
 
-def _with_numbers(text, recorded):
+def _with_numbers(text, studies):
     def number(marker):
         try:
-            return _number(" ".join(marker[1].split()), " ".join((marker[2] or "").split()), recorded)
+            recorded, given = studies.of(" ".join((marker[2] or "").split()))
+            return _number(" ".join(marker[1].split()), given, recorded)
         except ValueError as error:
             raise ValueError(f"{_sentence(text, marker)!r}: {error}") from None
 
@@ -116,12 +125,12 @@ def _number(verb, given, recorded):
     if verb.startswith("first "):
         return _with_units(_number(verb.removeprefix("first "), given, recorded))
     how, _, claim = verb.rpartition(" ")
-    if claim in CLAIMS and how in ("", "just", "so"):
+    if claim in CLAIMS and how in ("", "so"):
         found = difference_of(recorded, given)
-        # A claim that two rows are alike has no direction.
-        turns = how == "so" and claim == "alike" and found.mean < 0
+        # A claim that two rows are alike or equal has no direction.
+        turns = how == "so" and claim in ("alike", "equal") and found.mean < 0
         mean, interval = claimed(claim, found.turned() if turns else found)
-        return {"": f"{mean} points {interval}", "just": mean, "so": ""}[how]
+        return "" if how else f"{mean} points {interval}"
     if verb in OTHERS:
         return OTHERS[verb](recorded, [part.strip() for part in given.split(";")])
     raise ValueError(f"A marker starts with one of {', '.join([*CLAIMS, *OTHERS])}. Received: {verb!r}.")
@@ -132,11 +141,11 @@ def _with_units(text):
 
 
 def _recall(recorded, given):
-    return _mean(_cell(recorded, next(iter(recorded.study.columns)), given[0]))
+    return _mean(cell_of(recorded, next(iter(recorded.study.columns)), given[0]))
 
 
 def _spread(recorded, given):
-    return _cell(recorded, next(iter(recorded.study.columns)), given[0])
+    return cell_of(recorded, next(iter(recorded.study.columns)), given[0])
 
 
 def _before(recorded, given, of="untrained"):
@@ -150,7 +159,17 @@ def _features(recorded, given):
 
 def _value(recorded, given):
     head, row = given
-    return _mean(_cell(recorded, head, row))
+    return _mean(cell_of(recorded, head, row))
+
+
+def _changed(recorded, given):
+    (row,) = matching(given, recorded.rows)
+    return f"{100 * share_of_changed(recorded.results(row)):.0f}"
+
+
+def _parameters(recorded, given):
+    (row,) = matching(given, recorded.rows)
+    return f"{recorded.results(row)[0]['cost']['parameters'] / 1e6:.2f} million"
 
 
 def _tried(recorded, given):
@@ -173,27 +192,6 @@ def _compared(recorded, given):
     return compared(difference_of(recorded, "; ".join(given)))
 
 
-def _seen(recorded, given):
-    return judged(difference_of(recorded, "; ".join(given)))
-
-
-def _highest(recorded, given):
-    first = _best_of(recorded, given)
-    return f'"{of_variant(first)}" with {_recall(recorded, [first])}%'
-
-
-def _level(recorded, given):
-    first = _best_of(recorded, given)
-    others = [row for row in _rows(recorded, given) if row != first]
-    level = [row for row in others if not difference_of(recorded, f"{first} minus {row}").is_significant]
-    level = [f'"{of_variant(row)}"' for row in level]
-    return " and ".join(filter(None, [", ".join(level[:-1]), *level[-1:]])) or "none"
-
-
-def _best_of(recorded, patterns):
-    return max(_rows(recorded, patterns), key=lambda row: _value_of(_recall(recorded, [row])))
-
-
 def _rows(recorded, patterns):
     """Returns the rows that match patterns, except those that match a pattern after `not `."""
     left_out = [pattern.removeprefix("not ") for pattern in patterns if pattern.startswith("not ")]
@@ -206,7 +204,8 @@ def _value_of(text):
     return float(text.replace(",", ""))
 
 
-def _cell(recorded, head, row):
+def cell_of(recorded, head, row):
+    """Returns the text of a table cell."""
     (name,) = matching([row], recorded.rows)
     if head not in recorded.study.columns:
         raise ValueError(f"The columns are {', '.join(recorded.study.columns)}. Received: {head!r}.")
@@ -223,10 +222,9 @@ OTHERS = {
     "before": _before,
     "features": _features,
     "value": _value,
+    "changed": _changed,
+    "parameters": _parameters,
     "tried": _tried,
     "range": _range,
     "compared": _compared,
-    "seen": _seen,
-    "highest": _highest,
-    "level": _level,
 }

@@ -49,6 +49,13 @@ def table(records):
     return markdown(HEADS, [row(name, record["result"]) for name, record in records.items()])
 
 
+def added(records):
+    """Returns the smallest and the largest gain of training over the initial embedding, in percentage points."""
+    results = [record["result"] for record in records.values()]
+    gains = sorted(100 * (result["best"][METRIC] - result["untrained"][METRIC]) for result in results)
+    return f"{gains[0]:.1f} to {gains[-1]:.1f}"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="*", metavar="NAME=FOLDER", help="Folders, with their names in the table.")

@@ -10,25 +10,31 @@ import sys
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from benchmarks import evidence
 from benchmarks.pages import effects, recorded
 from benchmarks.pages.blocks import Blocks
-from benchmarks.pages.catalog import PAGES
+from benchmarks.pages.catalog import PAGES, SOURCES
 from benchmarks.pages.claims import Difference, claimed
 from benchmarks.pages.claims import text_of as text_of_difference
+from benchmarks.pages.evidence_of_claims import DECISIVE, Evidence
 from benchmarks.pages.forest import forest
 from benchmarks.pages.learning_curves import _apart, learning_curves
+from benchmarks.pages.links import link_of
 from benchmarks.pages.names import VARIANTS, of_variant
-from benchmarks.pages.papers import PAPERS, SETS, Effect
+from benchmarks.pages.papers import PAPERS, SETS, Effect, Reported
 from benchmarks.pages.recorded import Recorded
+from benchmarks.pages.studies import Studies
 from benchmarks.pages.svg import ticks
 from benchmarks.pages.template import filled, matching, with_units
+from benchmarks.pages.verdicts import AGREES, EXCLUDED
 from tests.commands import ROOT
 
-BY_HAND = {"edms_first_trials.md", "ensembles.md", "first_embedding.md", "first_runs.md", "readings.md", "searches.md"}
-BY_HAND |= {"labels.md", "small_vectors.md", "stores.md"}
+# Pages that other commands write.
+ELSEWHERE = {"labels.md", "anchors.md", "small_vectors.md"}
 
 
 class Study:
@@ -52,7 +58,7 @@ class Study:
 @pytest.fixture(scope="module")
 def recorded_of(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
-    return functools.cache(lambda name: Recorded(PAGES[name], folder))
+    return functools.cache(lambda name: Recorded(SOURCES[name], folder))
 
 
 def committed(name):
@@ -61,30 +67,34 @@ def committed(name):
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_and_its_pictures_are_written_anew(name, recorded_of):
-    for file, text in evidence.written(name, recorded_of(name)).items():
+    for file, text in evidence.written(name, recorded_of).items():
         assert committed(file) == text, f"run: python -m benchmarks.evidence {name}"
         if file.endswith(".svg"):
             ElementTree.fromstring(text)
 
 
-def test_the_page_of_all_effects_is_written_anew(recorded_of):
-    texts = evidence.first_page(recorded_of)
+def test_the_summaries_are_written_anew(recorded_of, tmp_path):
+    texts = evidence.summaries(recorded_of, tmp_path)
     assert all(committed(file) == text for file, text in texts.items()), "run: python -m benchmarks.evidence"
-    files = {path.name for path in evidence.FOLDER.iterdir()} - BY_HAND - texts.keys()
-    names = {file for file in files if file.removesuffix(".md") in PAGES}
-    assert len(names) == len(PAGES) and all(file in texts["README.md"] for file in {*names, *BY_HAND})
-    pictures = {file for name in {*names, *BY_HAND} for file in files if f"]({file})" in committed(name)}
+    files = {path.name for path in evidence.FOLDER.iterdir()} - texts.keys()
+    names = {file for file in files if file.endswith(".md")}
+    assert names - ELSEWHERE == {f"{page}.md" for page in PAGES}
+    assert all(f"]({name})" in texts["README.md"] for name in names)
+    pictures = {file for name in names for file in files if f"]({file})" in committed(name)}
     assert names | pictures == files
 
 
-def text_of(template):
-    return filled(template, Study(), {"table": lambda given: f"rows of {given}"})
+def studies_of(study):
+    """Returns `Studies` with a study that is selected, and the same one under another name."""
+    return Studies({"emoji_losses": study, "cars_losses": study}.__getitem__, "emoji_losses")
+
+
+def text_of(template, study=None):
+    return filled(template, studies_of(study or Study()), {"table": lambda given: f"rows of {given}"})
 
 
 def test_numbers_of_sentences_are_filled_in():
-    assert text_of("B is {better: B minus A} better, {just better: B minus A}.") == (
-        "B is 3.0 points (1.0 to 5.0) better, 3.0.\n"
-    )
+    assert text_of("B is {better: B minus A} better.") == "B is 3.0 points (1.0 to 5.0) better.\n"
     assert text_of("A is {worse: A minus B} behind.") == "A is 3.0 points (1.0 to 5.0) behind.\n"
     assert text_of("As good{so alike: A minus B [5 seeds]}{so alike: B minus A [5 seeds]}.") == "As good.\n"
     assert text_of("With {alike: B minus A [5 seeds]}.") == "With 1.0 points (-1.0 to 3.0).\n"
@@ -96,9 +106,50 @@ def test_numbers_of_sentences_are_filled_in():
 def test_rows_of_several_sets_are_side_by_side():
     cells = {"emoji: all": "40.5", "emoji: two | stages": "41.0", "cars: all": "30.5", "cars: two | stages": "29.0"}
     study = SimpleNamespace(rows=list(cells), cell=lambda row, head: cells[row] if head == "Recall@1" else "")
-    table = Blocks("page", study).by_name["sets"]("Recall@1").splitlines()
+    table = Blocks("page", studies_of(study)).by_name["sets"]("Recall@1").splitlines()
     assert table[0] == "| Recall@1 | emoji | cars |"
     assert table[2:] == ["| all | 40.5 | 30.5 |", "| two \\| stages | 41.0 | 29.0 |"]
+
+
+def test_rows_of_several_sources_are_side_by_side():
+    one_seed = Study()
+    one_seed.seeds = (0,)
+    studies = Studies({"emoji_losses": Study(), "cars_losses": one_seed}.__getitem__)
+    given = [
+        "Recall@1 | Emoji = emoji_losses | Cars = cars_losses",
+        "A",
+        "the other | B | emoji_losses/B, long",
+        "B vs. A | B minus A |",
+    ]
+    table = Blocks("page", studies).by_name["side by side"]("\n".join(given)).splitlines()
+    assert table[0] == "| Recall@1 | Emoji | Cars |"
+    assert table[2:] == [
+        "| A | 40.5 ± 1.0 | *40.5 ± 1.0* |",
+        "| the other | 43.5 ± 0.5 | 1,000 |",
+        "| B vs. A | +3.0 (1.0 to 5.0) | – |",
+    ]
+
+
+def test_a_page_takes_its_numbers_from_several_sources():
+    other = Study()
+    other.cell = lambda row, head: "50.0"
+    studies = Studies({"emoji_losses": Study(), "cars_losses": other}.__getitem__)
+    template = "{recall: emoji_losses/A}\n\n{study: cars_losses}\n\n{recall: A}, {better: emoji_losses/B minus A}"
+    assert filled(template, studies, {"study": studies.select}) == "40.5\n\n50.0, 3.0 points (1.0 to 5.0)\n"
+    with pytest.raises(ValueError, match="has no paragraph `{study: NAME}` before its first number"):
+        filled("{recall: A}", Studies({}.__getitem__), {})
+    with pytest.raises(ValueError, match="The sources are .* Received: 'no_source'"):
+        studies.select("no_source")
+
+
+def test_links_lead_to_the_section_with_a_pair():
+    pages = {source: link_of(source).partition("#")[0] for source in SOURCES}
+    assert all((evidence.FOLDER / page).exists() for page in pages.values())
+    link = link_of("cars_main", "ABE-4 minus 4-heads")
+    page, _, anchor = link.partition("#")
+    assert f"## {anchor.replace('-', ' ')}" in committed(page).lower().replace("-", " ").replace(",", "")
+    with pytest.raises(ValueError, match="No page of docs/evidence shows 'no_source'"):
+        link_of("no_source")
 
 
 def test_differences_are_put_in_words_as_the_records_have_them():
@@ -106,10 +157,6 @@ def test_differences_are_put_in_words_as_the_records_have_them():
     assert text_of("A is {compared: A minus B} B.") == "A is 3.0 points (1.0 to 5.0) worse than B.\n"
     doubtful = "B is 1.0 points (-1.0 to 3.0, not significant) better than A.\n"
     assert text_of("B is {compared: B minus A [5 seeds]} A.") == doubtful
-    assert text_of("{seen: B minus A}, {seen: B minus A [5 seeds]}, {seen: A minus B}") == (
-        "confirmed: +3.0 points (95% CI 1.0 to 5.0), inconclusive: +1.0 points (95% CI -1.0 to 3.0), "
-        "contradicted: -3.0 points\n(95% CI -5.0 to -1.0)\n"
-    )
 
 
 def test_the_first_interval_of_a_page_names_its_units():
@@ -138,15 +185,8 @@ def test_variants_have_display_names(row, shown):
 
 
 def test_every_display_name_belongs_to_a_variant(recorded_of):
-    rows = [row for page in PAGES for row in recorded_of(page).rows]
+    rows = [row for source in SOURCES for row in recorded_of(source).rows]
     assert not [part for part in VARIANTS if not any(part in row for row in rows)]
-
-
-def test_the_highest_rows_are_named():
-    assert text_of("{highest: A; B}, {level: A; B}; {level: *; not B, long}") == '"B" with 43.5%, none; none\n'
-    alike = Study()
-    alike.difference = lambda first, second, seeds: (0.5, -1.0, 2.0)
-    assert filled("{level: A; B}", alike, {}) == '"A"\n'
 
 
 def test_paragraphs_are_wrapped_and_blocks_stay():
@@ -180,24 +220,25 @@ def test_claims_are_checked(claim, found):
         claimed(claim, Difference(*found))
 
 
-def test_one_seed_is_inconclusive_within_one_point_of_0():
-    recorded = Study()
-    recorded.seeds = (0,)
-    for found, words, verdict in (
-        ((2.8, 0.5, 5.0), "2.8 points (0.5 to 5.0, inconclusive) better than", "inconclusive"),
-        ((-2.1, -4.1, -0.036), "2.1 points (0.04 to 4.1, inconclusive) worse than", "inconclusive"),
-        ((3.0, 1.1, 5.0), "3.0 points (1.1 to 5.0) better than", "confirmed"),
-        ((-3.0, -5.0, -1.1), "3.0 points (1.1 to 5.0) worse than", "contradicted"),
-    ):
-        recorded.difference = lambda first, second, seeds, found=found: found
-        assert filled("{compared: B minus A} A", recorded, {}) == f"{words} A\n"
-        assert filled("{seen: B minus A}", recorded, {}).startswith(f"{verdict}: ")
-    with pytest.raises(ValueError, match=r"Expected an interval above 1. The records have"):
-        claimed("better", Difference(2.8, 0.5, 5.0, 1))
-    with pytest.raises(ValueError, match=r"Expected an interval below -1. The records have"):
-        claimed("worse", Difference(-2.1, -4.1, -0.5, 1))
-    with pytest.raises(ValueError, match=r"contains 0 or ends within 1 point of it and a mean of at least 0"):
-        claimed("alike", Difference(3.0, 1.1, 5.0, 1))
+def test_equal_needs_a_narrow_interval():
+    # The 90% interval of a standard error of 0.5 is the mean ± 0.82.
+    narrow, wide = Difference(1.1, 0.12, 2.08), Difference(1.1, -1.0, 3.2)
+    assert claimed("equal", narrow)[0] == "1.1" and claimed("alike", wide)[0] == "1.1"
+    for found in (wide, Difference(1.3, 0.32, 2.28), Difference(-0.5, -0.6, -0.4)):
+        with pytest.raises(ValueError, match="Expected a 90% interval within 2 points of 0 and a mean of at least 0"):
+            claimed("equal", found)
+
+
+def test_the_minimum_detectable_effect_is_seen_in_80_percent_of_studies():
+    random, degrees = np.random.default_rng(0), 6
+    found = Difference(0, -stats.t.isf(0.025, degrees), stats.t.isf(0.025, degrees), degrees)
+    assert found.error == pytest.approx(1)
+    means = random.normal(found.detectable, 1, 20000)
+    errors = np.sqrt(random.chisquare(degrees, 20000) / degrees)
+    assert np.mean(np.abs(means / errors) > stats.t.isf(0.025, degrees)) == pytest.approx(0.8, abs=0.02)
+    of_scipy = stats.ttest_1samp([1.0, 2.0, 4.0, 3.0, 1.5, 0.5, 2.5], 0)
+    low, high = of_scipy.confidence_interval(0.95)
+    assert Difference((low + high) / 2, low, high, 6).p_value == pytest.approx(of_scipy.pvalue)
 
 
 def test_bounds_near_0_show_their_side():
@@ -241,36 +282,35 @@ def test_pictures_of_differences_have_full_dots_where_something_is_seen():
     assert kinds == ["full", "hollow", "full"] and "+1.0 (-1.0 to 2.0)" in drawn and "behind &amp; seen" in drawn
 
 
-def test_effects_are_full_only_where_the_paper_is_right():
-    found = {"A paper": [(PAPERS["EDMS"][0], {"emoji": Difference(-20, -30, -10), "toy cars": Difference(2, 1, 3)})]}
-    drawn = ElementTree.fromstring(effects.picture(found))
-    dots = [each for each in drawn.iter() if each.tag.endswith("circle")]
-    # That of emoji is farther than the axis.
-    assert [each.get("class") for each in dots] == ["full"]
-    assert "[-20.0 (-30.0 to -10.0)](emoji_edms.md)" in effects.table(found)
-    assert effects.picture(found).count("not measured") == len(SETS) - 2
+def evidence_on(verdict, *found):
+    return Evidence(Difference(*found), None, 3, 100, (0, 0), (5, 5), 1.0, "", verdict, ("page", "A minus B"))
 
 
-def test_one_seed_has_a_square_and_italics():
-    effect = Effect("Few beat many", {"emoji": ("emoji_edms", "A minus B"), "cars": ("cars_edms", "A minus B")})
-    found = {"A paper": [(effect, {"emoji": Difference(2, 1, 3), "cars": Difference(1, -1, 2)})]}
-    drawn = [
-        (each.tag.rpartition("}")[2], each.get("class")) for each in ElementTree.fromstring(effects.picture(found))
-    ]
-    marks = [each for each in drawn if each[0] in ("circle", "rect") and each[1] != "back"]
-    assert marks == [("circle", "full"), ("rect", "hollow")]
-    assert "[+2.0 (1.0 to 3.0)](emoji_edms.md)" in effects.table(found)
-    assert "[*+1.0 (-1.0 to 2.0)*](cars_edms.md)" in effects.table(found)
+def test_verdicts_have_their_own_marks():
+    effect = Effect("Few beat many", {}, Reported(4, "SOP"))
+    found = {"emoji": evidence_on(AGREES, 3, 2, 5), "cars": evidence_on(EXCLUDED, -20, -30, -10)}
+    drawn = ElementTree.fromstring(effects.picture({"A paper": [(effect, found)], "Another": [(effect, {})]}))
+    kinds = [(each.tag.rpartition("}")[2], each.get("class")) for each in drawn.iter() if each.get("class")]
+    # The legend has one mark for each verdict.
+    assert kinds.count(("circle", "mark agrees")) == 2 and kinds.count(("circle", "ring cannot-tell")) == 1
+    assert kinds.count(("line", "line excluded")) == 2 + 2 + 1 and kinds.count(("polyline", "line excluded")) == 1
+    # The effect of the paper is in each row that was measured, and in the legend.
+    assert kinds.count(("line", "paper")) == 3
+    words = [each.text for each in drawn.iter() if each.tag.endswith("text")]
+    assert words.count("not measured") == len(SETS) - 2 and "Another" not in words and "A paper" in words
+    decided = {**found, DECISIVE: evidence_on(AGREES, 3, 2, 5)}
+    drawn = effects.picture({"A paper": [(effect, decided)]})
+    assert drawn.count('"mark agrees"') == 3 and "polyline" not in drawn
 
 
 def test_effects_name_pages_and_sets():
     shown = [effect.shown for several in PAPERS.values() for effect in several]
     assert len(shown) >= 20 and {name for each in shown for name in each} <= SETS.keys()
-    assert {page for each in shown for page, _ in each.values()} <= PAGES.keys()
+    assert {source for each in shown for source, _ in each.values()} <= SOURCES.keys()
 
 
 def test_records_that_are_not_there_or_of_other_flags_are_refused(tmp_path, monkeypatch):
-    source = PAGES["lifted"]
+    source = SOURCES["lifted"]
     several = Recorded(source, tmp_path)
     assert several.rows and not Recorded(dataclasses.replace(source, seeds=(1, 9)), tmp_path).rows
     with pytest.raises(ValueError, match=r"docs/records/lifted.jsonl has no run toycars_lifted-.*-seed9"):
@@ -291,11 +331,13 @@ def test_the_command_writes_named_pages_and_tells_what_is_wrong(tmp_path, monkey
     with pytest.raises(SystemExit):
         evidence.main()
     assert "unknown pages: no_page" in capsys.readouterr().err
-    (tmp_path / "lifted.md").write_text("It is {worse: lifted minus lifted, random negatives} behind.")
+    (tmp_path / "lifted_structure.md").write_text(
+        "{study: lifted}\n\nIt is {worse: lifted minus lifted, random negatives} behind."
+    )
     monkeypatch.setattr(evidence, "TEMPLATES", tmp_path)
     monkeypatch.setattr(evidence, "ROOT", tmp_path)
-    monkeypatch.setattr("sys.argv", ["evidence", "lifted"])
-    with pytest.raises(SystemExit, match="lifted.md: 'It is .* behind.': Expected an interval below 0"):
+    monkeypatch.setattr("sys.argv", ["evidence", "lifted_structure"])
+    with pytest.raises(SystemExit, match="lifted_structure.md: 'It is .* behind.': Expected an interval below 0"):
         evidence.main()
 
 
@@ -317,7 +359,7 @@ def printed():
 def test_tables_are_printed_from_records(printed):
     tables = printed.strip().split("\n\n")
     assert len(tables) == 2
-    page = (ROOT / "docs/evidence/stores.md").read_text()
+    page = (ROOT / "docs/vector_databases.md").read_text(encoding="utf-8")
     assert all(table in page for table in tables)
 
 
@@ -356,3 +398,14 @@ def test_the_table_on_small_vectors_is_printed_from_records():
         row = rows[kind]
         # The record has 0.8685, of which both are roundings.
         assert (read, first) == (row["read"], row["first"]) and abs(float(recall) - 100 * float(row["recall"])) <= 0.1
+
+
+def test_sentences_about_equality_have_a_test_of_equivalence():
+    """A difference that is not significant may still be several points."""
+    words = re.compile(
+        r"(as good as|makes no difference|hardly matters|does not matter|(is|are) level with|nothing changes)"
+    )
+    for path in sorted(evidence.TEMPLATES.glob("*.md")):
+        for sentence in re.split(r"(?<=[.:?!])\s+", " ".join(path.read_text(encoding="utf-8").split())):
+            is_checked = "equal:" in sentence or "in the paper" in sentence
+            assert is_checked or not words.search(sentence), f"{path.name}: {sentence}"

@@ -57,7 +57,7 @@ def test_gallery_and_weights_can_be_differentiated_each_for_itself(make_batch):
 
 
 def test_both_optimisations_of_the_page(make_batch):
-    """docs/evidence/readings.md: constant weights and gallery, and the printed objective (14) with nothing constant."""
+    """docs/evidence/ranked_list.md: constant weights and gallery, and the printed objective with nothing constant."""
     labels, embeddings = make_batch(10, 3, dtype="float64")
     printed = gradient_of(labels, embeddings, differentiate_weights=True, differentiate_gallery=True)
     for place in np.ndindex(embeddings.shape):

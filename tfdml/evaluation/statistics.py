@@ -134,9 +134,6 @@ def all_pairs(means, resampled, degrees, seeds=None):
     two pairs that share an item, this costs less than Bonferroni's or Holm's method. See Westfall and Young,
     "Resampling-Based Multiple Testing", 1993, section 2.4, the single-step method.
     """
-    # Imported here because it takes a part of a second, and most commands that import this module do not need it.
-    from scipy.stats import norm, t
-
     means = np.asarray(means)
     # The variance over resamples of n classes is (n - 1) / n times the variance over samples of n new classes.
     errors = (resampled - means) * np.sqrt((degrees + 1) / degrees)
@@ -156,10 +153,29 @@ def all_pairs(means, resampled, degrees, seeds=None):
         [np.max(np.abs(errors - errors[:, [first]]) / known[first], axis=1) for first in range(len(means))], axis=0
     )
     differences = means[:, None] - means[None, :]
+    return AllPairs(differences, *single_step(differences, scales, freedom, largest))
+
+
+def single_step(differences, scales, freedom, largest):
+    """Corrects differences for their number by the method of `all_pairs`. Returns half-widths and p-values.
+
+    Args:
+        differences: Array of any shape.
+        scales: Their standard errors, in the same shape.
+        freedom: Their degrees of freedom, in the same shape.
+        largest: The largest error of any difference in each resample, in standard errors, `[samples]`.
+
+    Returns:
+        Half the widths of the simultaneous intervals, and the corrected p-values, in the same shape.
+    """
+    # Imported here because it takes a part of a second, and most commands that import this module do not need it.
+    from scipy.stats import norm, t
+
+    known = np.where(scales > SMALLEST_ERROR, scales, np.inf)
     certain = np.where(np.abs(differences) > SMALLEST_ERROR, np.inf, 0.0)
     alone = t.sf(np.where(np.isfinite(known), np.abs(differences) / known, certain), freedom)
     as_large = len(largest) - np.searchsorted(np.sort(largest), norm.isf(alone))
-    # Resamples of very few classes have no large errors. The correction must never make a pair more certain.
+    # Resamples of very few classes have no large errors. The correction must never make a difference more certain.
     tail = min(norm.sf(np.quantile(largest, CONFIDENCE)), (1 - CONFIDENCE) / 2)
     p_values = np.maximum((1 + as_large) / (1 + len(largest)), 2 * alone)
-    return AllPairs(differences, t.isf(tail, freedom) * scales, p_values)
+    return t.isf(tail, freedom) * scales, p_values

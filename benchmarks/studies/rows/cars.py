@@ -11,6 +11,7 @@ docs/datasets.md describes the images.
 """
 
 from benchmarks.studies.added_rows import FOUR_TIMES
+from benchmarks.studies.columns import changed_clusters, trainable_parameters
 from benchmarks.studies.losses_and_methods import BEGUN_FOLLOW, BEGUN_ROWS, FIRST, losses_and_methods, rates
 from benchmarks.studies.rows import emoji_divide, emoji_ensembles, emoji_lifted, emoji_losses
 from benchmarks.studies.rows.emoji_ensembles import cosine_of_self_pairs
@@ -122,7 +123,13 @@ STUDY = losses_and_methods(
     settings={HARDEST: OF_HARDEST, **rates([SMALL_BASE, "1-head", "4-heads", ABE])},
     follow=FOLLOW,
     # Rows with one learner have empty cells.
-    columns={**COLUMNS, "a learner's Recall@1": recall_alone, "cosine of self pairs": cosine_of_self_pairs},
+    columns={
+        **COLUMNS,
+        "a learner's Recall@1": recall_alone,
+        "cosine of self pairs": cosine_of_self_pairs,
+        "changed": changed_clusters,
+        "parameters": trainable_parameters,
+    },
     differences=[
         ("N-pair", "Proxy-NCA"),
         ("multi-similarity", SMALL_BASE),

@@ -13,6 +13,7 @@ other parts of the image: `python -m benchmarks.study divide_and_conquer "--data
 import statistics
 
 from benchmarks.studies.added_rows import EIGHT_TIMES, FOUR_TIMES
+from benchmarks.studies.columns import changed_clusters
 from tfdml.run.study.runs import curve
 from tfdml.run.study.study import Number, Study
 from tfdml.run.study.tables import MetricOf, correlation, gained_late, recall_of_measured
@@ -110,6 +111,7 @@ OF_LEARNERS = {
     "a learner's Recall@1": recall_of_measured,
     "correlation": correlation,
     "a learner's steps": steps_of_learners,
+    "changed": changed_clusters,
     "negatives within, between": distances_of_negatives,
 }
 COLUMNS = {

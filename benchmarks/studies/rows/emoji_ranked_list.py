@@ -8,6 +8,7 @@ classes in the last quarter of the steps, which is near 0 if a run has converged
 complete run again. docs/datasets.md describes the images, and --data_dir is their folder.
 """
 
+from benchmarks.studies.columns import trainable_parameters
 from benchmarks.studies.rows.emoji_ensembles import MORE_RATES
 from benchmarks.studies.rows.emoji_losses import COLUMNS, FLAGFILE, SEARCHING
 from tfdml.run.study.study import Study
@@ -53,7 +54,7 @@ DIFFERENCES = [
 STUDY = Study(
     flagfile=FLAGFILE,
     rows=CHANGES,
-    columns=COLUMNS,
+    columns={**COLUMNS, "parameters": trainable_parameters},
     folder="runs/emoji_ranked_list",
     settings=SETTINGS,
     searching=SEARCHING,

@@ -8,6 +8,7 @@ near 0 if a run has converged. It keeps the runs and does not train a complete r
 `ranked_list_boundaries`, and for other losses, `ranked_list_losses`.
 """
 
+from benchmarks.studies.columns import trainable_parameters
 from tfdml.run.study.study import Study
 from tfdml.run.study.tables import MetricOf, gained_late, recall_alone
 
@@ -33,6 +34,7 @@ COLUMNS = {
     "Recall@1": MetricOf("metrics"),
     "a level's Recall@1": recall_alone,
     "gain in the last quarter": gained_late,
+    "parameters": trainable_parameters,
 }
 
 STUDY = Study(

@@ -56,4 +56,4 @@ def test_the_table_of_the_docs_is_that_of_the_records(request, monkeypatch, caps
     first_runs.main()
     table = capsys.readouterr().out.strip()
     assert len(table.splitlines()) >= 7
-    assert table in (root / "docs/evidence/first_runs.md").read_text(encoding="utf-8")
+    assert table in (root / "docs/evidence/fine_tuning.md").read_text(encoding="utf-8")

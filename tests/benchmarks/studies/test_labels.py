@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from benchmarks.pages import recorded
+from benchmarks.pages.seed_variance import SeedVariances
 from benchmarks.studies import labels
 from benchmarks.studies.rows import emoji_other_labels as others
 from benchmarks.studies.sources_of_labels import BOTH, CLASSES, CLUSTERS, LOSSES, VIEWS, wrong
@@ -34,9 +35,11 @@ def record_of(study, row, flags, right, features):
 
 def pages_of(records, tmp_path, monkeypatch):
     """The page and the pictures of some records."""
-    monkeypatch.setattr(recorded, "ROOT", tmp_path)
-    file = tmp_path / "docs/records/labels.jsonl"
-    file.parent.mkdir(parents=True)
+    file = tmp_path / "records/labels.jsonl"
+    file.parent.mkdir()
+    monkeypatch.setattr(recorded, "RECORDS", file.parent)
+    # No row has several seeds.
+    monkeypatch.setattr(recorded, "seed_variances", lambda: SeedVariances(file.parent))
     file.write_text("".join(f"{json.dumps(record)}\n" for record in records))
     found = labels.recorded_in(tmp_path / "runs")
     page, pictures = labels.page_of(found, PAGE), labels.pictures_of(found)

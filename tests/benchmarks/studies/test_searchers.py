@@ -98,7 +98,7 @@ def test_curves_are_read_from_records_the_recipe_first(curves, tmp_path):
 @pytest.mark.slow
 def test_the_tables_of_the_docs_are_those_of_the_records(request, monkeypatch):
     """But for those of Optuna where it is not installed."""
-    page = (request.config.rootpath / "docs/evidence/searches.md").read_text(encoding="utf-8")
+    page = (request.config.rootpath / "docs/searches.md").read_text(encoding="utf-8")
     (command,) = re.findall(r"^python -m benchmarks.studies.searchers (.*)$", page, re.MULTILINE)
     tables = re.findall(r"^\| Search among \d+ settings.*?\n\n", page, re.MULTILINE | re.DOTALL)
     files = command.split()

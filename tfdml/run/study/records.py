@@ -96,7 +96,7 @@ def interval(first, second, samples=2000):
     has not seen, whole groups are drawn. Errors of seeds are added. Because there are few classes and seeds, the width
     follows the t distribution; see `all_pairs`. With one seed, the interval only covers test classes.
     """
-    return all_pairs(*_recalls([first, second], samples)).interval(1, 0)
+    return all_pairs(*recalls([first, second], samples)).interval(1, 0)
 
 
 def compared(rows, samples=2000):
@@ -105,7 +105,7 @@ def compared(rows, samples=2000):
     Two or three seeds may agree by chance. Therefore, the variance of a row's seeds counts as at least the mean
     variance of all rows.
     """
-    means, resampled, degrees, seeds = _recalls(rows, samples)
+    means, resampled, degrees, seeds = recalls(rows, samples)
     if seeds is not None:
         variances = np.maximum(seeds.variances, seeds.variances.mean())
         seeds = Seeds(variances, len(rows) * seeds.degrees)
@@ -118,10 +118,18 @@ def recall(run_dirs):
     return _right(seeds).mean(axis=0).sum() / np.sum(seeds[0][0]["queries"])
 
 
-def _recalls(rows, samples):
-    """Returns mean Recall@1 of each row, `[rows]`, and of each resample of test classes, `[samples, rows]`.
+def recalls(rows, samples=2000, variance=None):
+    """Returns the mean Recall@1 of rows and their errors, as `all_pairs` expects them.
 
-    It also returns the degrees of freedom of the classes, and the `Seeds`, or None for one seed.
+    Args:
+        rows: List of runs for each row, as for `interval`.
+        samples: Number of resamples of the test classes. Rows with the same classes or groups have the same resamples.
+        variance: Tuple of a variance between seeds and its degrees of freedom, or None. Rows with one seed have this
+            variance, for example one that other rows have. If `None`, their errors only cover test classes.
+
+    Returns:
+        The mean Recall@1 of each row, `[rows]`, and of each resample, `[samples, rows]`, the degrees of freedom of the
+        classes, and the `Seeds`, or None for one seed without a variance.
     """
     rows = [_read(run_dirs) for run_dirs in rows]
     every = [fold for seeds in rows for folds in seeds for fold in folds]
@@ -140,12 +148,15 @@ def _recalls(rows, samples):
     count = len(queries)
     classes = np.random.default_rng(0).multinomial(count, np.full(count, 1 / count), samples)
     resampled = (right.mean(axis=1) @ classes.T / (classes @ queries)).T
-    recalls = right.sum(axis=2) / queries.sum()
-    count = recalls.shape[1]
+    values = right.sum(axis=2) / queries.sum()
+    count = values.shape[1]
     # The deviations of each row count. Deviations that rows with the same seed have in common were near 0 in all except
     # two of the 17 studies in docs/records. Removing them would leave half the degrees of freedom.
-    seeds = None if count == 1 else Seeds(np.var(recalls, axis=1, ddof=1) / count, count - 1)
-    return recalls.mean(axis=1), resampled, degrees_of(queries), seeds
+    if count > 1:
+        seeds = Seeds(np.var(values, axis=1, ddof=1) / count, count - 1)
+    else:
+        seeds = variance and Seeds(np.full(len(rows), variance[0]), variance[1])
+    return values.mean(axis=1), resampled, degrees_of(queries), seeds
 
 
 def _read(run_dirs):

@@ -1,0 +1,90 @@
+"""Variance between seeds, from the recorded rows with several seeds, for intervals of rows with one seed."""
+
+import functools
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+
+from tfdml.run.study.records import read
+
+
+class SeedVariances:
+    """The variance between seeds on each set of test classes.
+
+    Args:
+        folder: Folder with files of records. Rows with several seeds and the same test classes are pooled, whatever
+            their study.
+    """
+
+    def __init__(self, folder):
+        rows = defaultdict(lambda: defaultdict(dict))
+        for file in sorted(Path(folder).glob("*.jsonl")):
+            for run, record in read_once(file).items():
+                row, _, seed = run.rpartition("-seed")
+                if "queries" in record.get("measured", {}):
+                    rows[_classes(record["measured"])][file.stem, row][seed] = record["measured"]
+        found = {classes: _pooled(classes, of_classes.values()) for classes, of_classes in rows.items()}
+        self._by_classes = {classes: each for classes, each in found.items() if each[1]}
+
+    def of(self, measured):
+        """Returns the variance of a row's Recall@1, a fraction, between seeds, and its degrees of freedom.
+
+        Test classes that no row with several seeds has get the largest variance of all others.
+
+        Args:
+            measured: The entry `measured` of one of the row's records.
+        """
+        largest = max(self._by_classes.values(), default=None)
+        return self._by_classes.get(_classes(measured), largest)
+
+
+def variance_between_seeds(queries, right):
+    """Returns the variance between seeds of a row's Recall@1, and its degrees of freedom.
+
+    A difference between two rows changes with the seed for two reasons. Some classes are easier with one seed and
+    others with another, which resamples of the classes of a single seed contain already. The other part is common to
+    all classes and is what such resamples miss. It is the residual variance of rows and seeds, minus the part that the
+    residuals of single classes explain. Twice the result is the variance of a difference.
+
+    Args:
+        queries: Number of queries of each class or group, `[classes]`.
+        right: Number of correct queries, `[rows, seeds, classes]`, with the same seeds for all rows.
+    """
+    rows, seeds, classes = right.shape
+    recalls = right.sum(axis=2) / queries.sum()
+    # How much each class adds to the error of a resample of classes.
+    deviations = (right - recalls[..., None] * queries) / queries.mean()
+    degrees = (rows - 1) * (seeds - 1)
+    if not degrees:
+        return 0.0, 0
+    of_classes = np.sum(_residuals(deviations) ** 2) / (degrees * (classes - 1) * classes)
+    return np.sum(_residuals(recalls) ** 2) / degrees - of_classes, degrees
+
+
+def _residuals(values):
+    """Returns what remains of values `[rows, seeds, ...]` without the means of rows and of seeds."""
+    mean = values.mean(axis=(0, 1), keepdims=True)
+    return values - values.mean(axis=0, keepdims=True) - values.mean(axis=1, keepdims=True) + mean
+
+
+def _pooled(classes, rows):
+    """Returns the mean variance of rows, weighted by degrees of freedom; rows with the same seeds are one group."""
+    queries, groups = map(np.array, classes)
+    by_seeds = defaultdict(list)
+    for row in rows:
+        by_seeds[tuple(sorted(row))].append([row[seed]["right"] for seed in sorted(row)])
+    if groups.size:
+        of_group = np.eye(groups.max() + 1)[groups]
+        queries = queries @ of_group
+        by_seeds = {seeds: np.array(right) @ of_group for seeds, right in by_seeds.items()}
+    found = [variance_between_seeds(queries, np.array(right)) for right in by_seeds.values()]
+    degrees = sum(each for _, each in found)
+    return (max(0.0, sum(variance * each for variance, each in found) / degrees) if degrees else 0.0), degrees
+
+
+def _classes(measured):
+    return tuple(measured["queries"]), tuple(measured.get("groups", ()))
+
+
+read_once = functools.cache(read)
