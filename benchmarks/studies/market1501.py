@@ -38,7 +38,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+
+from pipelines.datasets import load
 from tfdml.console.startup import TrainingStopped
+from tfdml.files.embeddings import EmbeddingFiles
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.study.records import keep, read
 from tfdml.run.study.runs import train
@@ -51,9 +55,9 @@ ALWAYS = ["--test_transform=warp", "--cache=pixels", "--noprojector", "--checkpo
 FREE = "--freeze_batch_norm=none"
 ERASING = "|random_erasing(noise=True)"
 
-# Rows without training: an evaluation before and after a step that changes nothing.
-NOT_TRAINED = ["--optimizer=adam(learning_rate=1e-12)", "--sampler=pxk(classes=16, per_class=4)"]
-NOT_TRAINED += ["--steps=1", "--eval_every=1", "--eval_unit=steps", "--train_transform=warp"]
+# Rows without training: an evaluation before and after a step that changes nothing, on stored features.
+NOT_TRAINED = ["--backbone=identity", "--optimizer=adam(learning_rate=1e-12)", "--sampler=pxk(classes=16, per_class=4)"]
+NOT_TRAINED += ["--steps=1", "--eval_every=1", "--eval_unit=steps", "--noprojector", "--seed=0"]
 FROZEN = {
     "features": ["--method=features"],
     "lda": ["--initial_embedding=lda", "--embedding_size=512"],
@@ -136,26 +140,29 @@ class Runs:
         self.folder, self.records, self.data_dir, self.weights = Path(folder), records, data_dir, weights
 
     def trained(self, name, flags):
-        """Returns the result of a run, which is trained if it is not complete."""
+        """Returns the result of a run on images, which is trained if it is not complete."""
+        first = [] if any(flag.startswith("--initial_model=") for flag in flags) else [self.weights]
+        places = [f"--data_dir={self.data_dir}", *(f"--initial_weights={each}" for each in first)]
+        return self._complete(name, [*flags, *ALWAYS, *places])
+
+    def _complete(self, name, flags):
         run_dir = self.folder / name
         if RunDirectory(run_dir).result() is None:
-            first = [] if any(flag.startswith("--initial_model=") for flag in flags) else [self.weights]
-            places = [f"--data_dir={self.data_dir}", *(f"--initial_weights={each}" for each in first)]
-            train([*flags, *ALWAYS, *places, f"--run_dir={run_dir}"])
+            train([*flags, f"--run_dir={run_dir}"])
         keep(run_dir, self.records)
         return RunDirectory(run_dir).result()
 
-    def reranked(self, name):
-        """Adds an evaluation of the last model of a run with re-ranking to the records, unless it is there."""
+    def reranked(self, name, *data):
+        """Adds an evaluation of the last model of a run with re-ranking to the records, unless it is there.
+
+        `data` are the flags of its dataset.
+        """
         recorded = f"{name}-reranked"
         if recorded in read(self.records):
             return
         protocol = "--protocol=query_gallery(reranking='k_reciprocal')"
-        arguments = [f"--run_dir={self.folder / name}", "--which=final", protocol, "--dataset=market1501"]
-        command = [sys.executable, "-m", "tfdml.evaluate", *arguments, f"--data_dir={self.data_dir}"]
-        shown = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-        result = json.loads(shown.strip().splitlines()[-1])
-        result["run_dir"] = name
+        shown = ran("tfdml.evaluate", f"--run_dir={self.folder / name}", "--which=final", protocol, *data)
+        result = {**json.loads(shown.strip().splitlines()[-1]), "run_dir": name}
         with open(self.records, "a", encoding="utf-8") as file:
             file.write(json.dumps({"run": recorded, "flags": [protocol], "result": result}) + "\n")
 
@@ -173,14 +180,42 @@ class Runs:
         small, large = stages(row, form, value, self.folder / first)
         self.trained(first, small)
         self.trained(second, large)
-        self.reranked(second)
+        self.reranked(second, "--dataset=market1501", f"--data_dir={self.data_dir}")
+
+    def features(self):
+        """Embeds all images once with the pretrained network and returns the files of the training and test features.
+
+        The files also have the cameras, and which test images are queries.
+        """
+        folder = self.folder / "features"
+        files = {split: folder / f"{split}.npz" for split in ("train", "test")}
+        if not all(file.exists() for file in files.values()):
+            model, dataset = folder / "exported", load("market1501", data_dir=self.data_dir)
+            if not model.exists():
+                images = [f"--image_size={LARGE}", "--test_transform=warp"]
+                ran("tfdml.export", MOBILENET, f"--initial_weights={self.weights}", *images, f"--out={model}")
+            for split, file in files.items():
+                data = ["--images=market1501", f"--data_dir={self.data_dir}", f"--split={split}"]
+                ran("tfdml.embed", f"--model={model}", *data, f"--out={folder / split}")
+                rows, stored = getattr(dataset, split), EmbeddingFiles.read(str(folder / split))
+                columns = {"cameras": rows.cameras, "is_query": rows.is_query, "is_gallery": rows.is_gallery}
+                columns = {name: column for name, column in columns.items() if column is not None}
+                np.savez(file, embeddings=stored.embeddings[:], labels=rows.labels, **columns)
+        return files
 
     def frozen(self):
         """Measures the rows without training."""
+        files = self.features()
+        dataset = f"--dataset=embeddings(path='{files['train']}', test='{files['test']}')"
         for name, flags in FROZEN.items():
-            size = f"--image_size={LARGE}"
-            self.trained(f"frozen-{name}", [MOBILENET, "--dataset=market1501", size, *flags, *NOT_TRAINED, "--seed=0"])
-            self.reranked(f"frozen-{name}")
+            self._complete(f"frozen-{name}", [dataset, *flags, *NOT_TRAINED])
+            self.reranked(f"frozen-{name}", dataset)
+
+
+def ran(module, *arguments):
+    """Runs a command of tfdml and returns what it prints."""
+    command = [sys.executable, "-m", module, *arguments]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def main():
