@@ -20,7 +20,7 @@ QUALITY = 95
 SEED = 0
 COLUMNS = ("path", "label", "split", "is_query", "is_gallery")
 # Checksum of the names and the contents of all files.
-CHECKSUM = ""
+CHECKSUM = "4bac98006ed04f47a41c6b1bcc370c3f30ab36626f2dd06f9bdee20f65f3fce6"
 
 
 def main():
