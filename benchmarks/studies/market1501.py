@@ -16,8 +16,8 @@ and mAP of 67.3%.
 
 **Settings.** For each trained row, held-out training persons choose among the forms below, each with the learning rates
 3e-4 and 1e-3. This search trains 3 epochs at 128 × 64 with seed 0 on 80% of the training persons. The mAP of the last
-models on the other 20% decides. Only one form trains the batch norm of the network: its moving statistics change too
-slowly for the search (a momentum of 0.999), as the first two runs of the search showed.
+models on the other 20% decides. Only one form trains the batch norm of the network, because the first two runs of the
+search were far worse with it. Its moving statistics may change too slowly for the search (a momentum of 0.999).
 
 **Training.** The chosen setting is trained on all 751 persons with seed 1: 20 epochs at 128 × 64, which are four times
 faster, and then 15 epochs at 256 × 128 from these weights with half of the learning rate. Torchreid trains for 60
