@@ -25,6 +25,7 @@ SETS = {
     "vehicleid_": "In-shop, Market-1501 and VehicleID",
     "toycars_": "The built-in toy cars",
     "cars_half": "Other datasets",
+    "inshop_half": "Other datasets",
     "": "Other datasets",
 }
 # Sections without published numbers.

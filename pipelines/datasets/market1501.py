@@ -17,7 +17,8 @@ MARKET1501 = Published(
     layouts=(FOLDERS,),
     archives={"Market-1501-v15.09.15.zip": "Market-1501-v15.09.15"},
 )
-NAME = re.compile(r"(-1|\d{4})_c(\d+)s\d+_\d+_\d+\.jpg")
+# Some names in the official files end with ".jpg.jpg".
+NAME = re.compile(r"(-1|\d{4})_c(\d+)s\d+_\d+_\d+\.jpg(\.jpg)?")
 JUNK = -1
 
 

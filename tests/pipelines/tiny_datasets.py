@@ -124,7 +124,10 @@ def write_vehicleid(root):
 
 
 def write_market(root):
-    """Two persons to train; two to test, a distractor, two junk images and a Thumbs.db."""
+    """Two persons to train; two to test, a distractor, two junk images and a Thumbs.db.
+
+    As in the official files, some names have two extensions.
+    """
     folder = root / "Market-1501-v15.09.15"
     names = {
         "bounding_box_train": [
@@ -133,10 +136,10 @@ def write_market(root):
             "0007_c3s3_077419_03",
             "0007_c1s1_000001_01",
         ],
-        "query": ["0001_c1s1_001051_00", "0003_c2s1_001051_00"],
+        "query": ["0001_c1s1_001051_00.jpg", "0003_c2s1_001051_00"],
         "bounding_box_test": [
             "-1_c1s1_000401_03",
-            "-1_c3s1_000401_03",
+            "-1_c3s1_000401_03.jpg",
             "0000_c1s1_000151_01",
             "0001_c1s1_001051_03",
             "0001_c2s1_001051_01",
