@@ -68,8 +68,16 @@ def test_a_python_without_tensorflow(backend, tmp_path):
 
 
 @pytest.mark.nightly
-def test_a_python_without_the_functions_of_linux_chooses_a_backend(tmp_path):
-    check(answer(tmp_path, WITHOUT_TENSORFLOW + ON_WINDOWS), "jax")
+def test_a_python_without_the_functions_of_linux(tmp_path):
+    check(answer(tmp_path, WITHOUT_TENSORFLOW + ON_WINDOWS, KERAS_BACKEND="jax"), "jax")
+
+
+def test_a_backend_is_chosen_without_tensorflow():
+    code = f"{WITHOUT_TENSORFLOW}import tfdml, keras\nprint(keras.backend.backend())"
+    kept = {name: value for name, value in os.environ.items() if name != "KERAS_BACKEND"}
+    environment = {**kept, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert done.stdout == "jax\n", done.stderr
 
 
 REFUSED = """
