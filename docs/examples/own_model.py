@@ -92,7 +92,7 @@ neighbors(model)
 
 # %%
 held_out = np.isin(labels, np.unique(labels)[::5])
-model.compile(keras.optimizers.Adam(1e-3), loss=tfdml.losses.MultiSimilarity())
+model.compile(keras.optimizers.Adam(3e-4), loss=tfdml.losses.MultiSimilarity())
 batches = tfdml.data.pxk(images[~held_out], labels[~held_out], classes=8, per_class=4, transform=None)
 evaluation = tfdml.callbacks.RetrievalEvaluation(images[held_out], labels[held_out])
 model.fit(batches, epochs=EPOCHS, callbacks=[evaluation], shuffle=False, verbose=0)
