@@ -57,8 +57,7 @@ pixels = keras.layers.Normalization(mean=network.mean, variance=np.square(networ
 embedding = [keras.layers.Dense(64), keras.layers.UnitNormalization()]
 model = keras.Sequential([keras.Input((48, 48, 3)), pixels, *pooled, *embedding])
 # Keras' backends draw different random weights. NumPy draws the same weights for all of them.
-kernel = embedding[0].kernel
-kernel.assign(np.random.default_rng(0).normal(scale=0.1, size=kernel.shape))
+embedding[0].kernel.assign(np.random.default_rng(0).normal(scale=0.1, size=embedding[0].kernel.shape))
 
 # %% [markdown]
 # Each row shows a test image on the left and its six nearest neighbors among all test images. A green frame is an image
