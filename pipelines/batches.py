@@ -1,7 +1,7 @@
 """Batches of your images, scaled for a backbone."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Union
+from typing import TYPE_CHECKING, Annotated, Any
 
 import keras
 import numpy as np
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Batches = tf.data.Dataset
 else:
     # On the other Keras backends, batches are a `PyDataset`.
-    Batches = Union[keras.utils.PyDataset, "tf.data.Dataset"]
+    Batches = Any
 
 # Number of images with a pixel range that is checked before training.
 LOOKED_AT = 8

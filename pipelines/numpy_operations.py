@@ -19,6 +19,9 @@ bool, string, Tensor = np.bool_, object, np.ndarray
 
 
 def __getattr__(name):
+    if name.startswith("__"):
+        # Python itself asks modules for such names.
+        raise AttributeError(name)
     raise ValueError(
         f"This step of the input pipeline works only on TensorFlow, because it uses tf.{name}. Received: the Keras "
         f"backend {backend_name()}. Use another transform, or set KERAS_BACKEND=tensorflow before Python starts."
@@ -70,7 +73,7 @@ def constant(value, dtype=None):
 
 def _dtype_of(value, dtype):
     """Returns the dtype of a constant, which is 32 bits for Python's numbers."""
-    if dtype is not None or is_tensor(value):
+    if dtype is not None or isinstance(value, np.ndarray | np.generic):
         return dtype
     return {np.dtype(float64): float32, np.dtype(int64): int32}.get(np.asarray(value).dtype)
 
@@ -96,7 +99,9 @@ def ensure_shape(value, shape):
 
 
 def is_tensor(value):
-    return isinstance(value, np.ndarray | np.generic)
+    """Returns False, because arrays have none of the methods of TensorFlow's tensors."""
+    del value
+    return False
 
 
 def shape(value, out_type=int32):

@@ -126,7 +126,7 @@ def read_part(path, offset, length):
     descriptor = os.open(path, os.O_RDONLY | sum(vars(os).get(flag, 0) for flag in ("O_NONBLOCK", "O_BINARY")))
     try:
         if "pread" not in vars(os):
-            # On Windows, where no other thread uses this descriptor either.
+            # On Windows. No other thread uses this descriptor.
             os.lseek(descriptor, offset, os.SEEK_SET)
             return os.read(descriptor, length)
         return os.pread(descriptor, length, offset)

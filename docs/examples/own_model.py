@@ -57,8 +57,7 @@ pixels = keras.layers.Normalization(mean=network.mean, variance=np.square(networ
 embedding = [keras.layers.Dense(64), keras.layers.UnitNormalization()]
 model = keras.Sequential([keras.Input((48, 48, 3)), pixels, *pooled, *embedding])
 # Keras' backends draw different random weights. NumPy draws the same weights for all of them.
-kernel = embedding[0].kernel
-kernel.assign(np.random.default_rng(0).normal(scale=0.1, size=kernel.shape))
+embedding[0].kernel.assign(np.random.default_rng(0).normal(scale=0.1, size=embedding[0].kernel.shape))
 
 # %% [markdown]
 # Each row shows a test image on the left and its six nearest neighbors among all test images. A green frame is an image
@@ -92,7 +91,7 @@ neighbors(model)
 
 # %%
 held_out = np.isin(labels, np.unique(labels)[::5])
-model.compile(keras.optimizers.Adam(1e-3), loss=tfdml.losses.MultiSimilarity())
+model.compile(keras.optimizers.Adam(3e-4), loss=tfdml.losses.MultiSimilarity())
 batches = tfdml.data.pxk(images[~held_out], labels[~held_out], classes=8, per_class=4, transform=None)
 evaluation = tfdml.callbacks.RetrievalEvaluation(images[held_out], labels[held_out])
 model.fit(batches, epochs=EPOCHS, callbacks=[evaluation], shuffle=False, verbose=0)

@@ -24,7 +24,7 @@ def decoded(contents: bytes, box=None) -> np.ndarray:
 
     try:
         with warnings.catch_warnings():
-            # The size is checked here, with a sentence of our own.
+            # The size is checked below.
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             with Image.open(io.BytesIO(contents), formats=FORMATS) as image:
                 if image.width * image.height > MOST_PIXELS:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -17,7 +17,11 @@ from tfdml.runtime.backends import uses_tensorflow
 # An image: its path, the contents of its file, or its pixels `[H, W, 3]` from 0 to 255.
 AnImage: TypeAlias = FilePath | bytes | bytearray | np.ndarray
 # One or several images, an array `[N, H, W, 3]`, or a dataset.
-Images: TypeAlias = AnImage | Sequence[AnImage] | Tensor
+if TYPE_CHECKING:
+    Images: TypeAlias = AnImage | Sequence[AnImage] | tf.Tensor | tf.data.Dataset
+else:
+    # NumPy operations have neither of TensorFlow's types.
+    Images = Tensor
 # What `tf.data.Dataset.cardinality` returns for an infinite dataset.
 INFINITE = -1
 ONE_HOT = "Convert one-hot labels with np.argmax(labels, axis=-1)."

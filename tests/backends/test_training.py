@@ -68,8 +68,16 @@ def test_a_python_without_tensorflow(backend, tmp_path):
 
 
 @pytest.mark.nightly
-def test_a_python_without_the_functions_of_linux_chooses_a_backend(tmp_path):
-    check(answer(tmp_path, WITHOUT_TENSORFLOW + ON_WINDOWS), "jax")
+def test_a_python_without_the_functions_of_linux(tmp_path):
+    check(answer(tmp_path, WITHOUT_TENSORFLOW + ON_WINDOWS, KERAS_BACKEND="jax"), "jax")
+
+
+def test_a_backend_is_chosen_without_tensorflow():
+    code = f"{WITHOUT_TENSORFLOW}import tfdml, keras\nprint(keras.backend.backend())"
+    kept = {name: value for name, value in os.environ.items() if name != "KERAS_BACKEND"}
+    environment = {**kept, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert done.stdout == "jax\n", done.stderr
 
 
 REFUSED = """
@@ -100,9 +108,44 @@ def test_features_of_tensorflow_alone_are_told_in_one_sentence():
         assert line.startswith(f"{name} works only on TensorFlow. Received: the Keras backend JAX. ")
 
 
-def test_commands_need_tensorflow():
+def test_commands_need_tensorflow(tmp_path):
     environment = {**os.environ, "KERAS_BACKEND": "jax"}
-    command = [sys.executable, "-m", "tfdml.train", "--data_dir=photos", "--run_dir=run"]
+    command = [sys.executable, "-m", "tfdml.train", "--dataset=toycars", f"--run_dir={tmp_path / 'run'}"]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr.startswith("Error: tfdml's commands work only on TensorFlow. Received: KERAS_BACKEND=jax. ")
+
+
+DATASETS_OF_TENSORFLOW = """
+import keras
+import numpy as np
+import tensorflow as tf
+
+import tfdml
+
+images = np.random.default_rng(0).uniform(0, 255, (8, 16, 16, 3)).astype("float32")
+labels = np.array([0, 0, 1, 1, 2, 2, 3, 3])
+dataset = tf.data.Dataset.from_tensor_slices((images, labels))
+model = tfdml.Single(tfdml.backbones.Small(width=2, stages=2), embedding_size=4)
+model.preprocessing = tfdml.Preprocessing.of(model, 16)
+model.compile("sgd", "triplet(mining='all')")
+of = {"backbone": model, "image_size": 16}
+losses = model.fit(dataset.batch(8), shuffle=False, verbose=0).history["loss"]
+losses += model.fit(tfdml.data.pxk(dataset, classes=2, per_class=2, **of), shuffle=False, verbose=0).history["loss"]
+embedded = tfdml.ImageEmbedder(model).embed(dataset.batch(3))
+assert np.isfinite(losses).all() and embedded.shape == (8, 4)
+np.testing.assert_allclose(embedded, tfdml.ImageEmbedder(model).embed(images), atol=1e-5)
+print(keras.backend.backend())
+"""
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_datasets_of_tensorflow_feed_every_backend(backend):
+    if importlib.util.find_spec(backend) is None:
+        pytest.skip(f"{backend} is not installed")
+    environment = {**os.environ, "KERAS_BACKEND": backend, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", DATASETS_OF_TENSORFLOW], env=environment, capture_output=True, text=True
+    )
+    assert done.stdout.split() == [backend], done.stderr

@@ -1,7 +1,7 @@
 """Embeds all images of a split."""
 
 import functools
-from typing import TYPE_CHECKING, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import keras
 import numpy as np
@@ -21,7 +21,11 @@ FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
 # An array of images `[N, H, W, 3]`, or a dataset of batches of them.
-ImageBatches: TypeAlias = Union[np.ndarray, "tf.Tensor", "tf.data.Dataset", keras.utils.PyDataset]
+if TYPE_CHECKING:
+    ImageBatches: TypeAlias = np.ndarray | tf.Tensor | tf.data.Dataset | keras.utils.PyDataset
+else:
+    # On the other Keras backends, a `PyDataset` of batches.
+    ImageBatches = Any
 
 
 class NanWeight(ValueError):

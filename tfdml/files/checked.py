@@ -133,7 +133,7 @@ def _lock_on_windows(file, wait):
 def flush(path):
     """Waits until a file or folder is on the disk."""
     if os.name == "nt" and Path(path).is_dir():
-        # Windows cannot open folders, and writes their entries itself.
+        # Windows cannot open folders. It writes their entries itself.
         return
     descriptor = os.open(path, os.O_RDONLY)
     try:

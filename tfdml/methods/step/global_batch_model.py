@@ -1,7 +1,7 @@
 """The training step, in which every replica computes the loss on the embeddings of all replicas."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import keras
 from keras import ops
@@ -15,7 +15,7 @@ from tfdml.methods.step.restrictions import check_targets
 from tfdml.registry.arguments import ModelArguments, Tensor, Verbosity
 from tfdml.runtime.backends import backend_name
 
-if backend_name() == "tensorflow":
+if TYPE_CHECKING or backend_name() == "tensorflow":
     from tfdml.methods.step.tensorflow_model import StepModel
 elif backend_name() == "jax":
     from tfdml.methods.step.jax_model import StepModel

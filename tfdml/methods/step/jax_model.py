@@ -52,7 +52,7 @@ class StepModel(OneDeviceModel):
         self.train_function = steps_and_check
 
     # JAX cannot differentiate a condition that contains a function with its own gradient, as most losses are. Therefore
-    # all results are computed, which takes little time compared to the network.
+    # all results are computed. The network needs much more time.
 
     @staticmethod
     def either(condition, first, second):

@@ -20,8 +20,8 @@ class KerasModel(MethodModel):
     """Keras model with the changes that the methods need.
 
     `StepModel` of each backend is its subclass, and calls `learn` and `judge` of `GlobalBatchModel`, which is the step
-    itself. In return, it provides gradients, and sums over replicas if there are several. It creates the variables of
-    the model and the optimizer before the first step is traced, because compilers cannot create them inside the step.
+    itself. It provides gradients and, if there are several replicas, sums. It creates the variables of the model and
+    the optimizer before the first step is traced, because compilers cannot create them inside the step.
     """
 
     @property
