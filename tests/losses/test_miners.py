@@ -314,6 +314,7 @@ def test_arguments_of_a_loss_are_those_of_its_miner():
     "spec, message",
     [
         ("triplet(mining='semihard')", "Unknown miner 'semihard'. Did you mean 'semi_hard'?"),
+        ("triplet(mining='maximum_loss(loss=\"arc_face\")')", "a loss on pairs without variables, such as 'triplet'"),
         ("triplet(mining=3)", "mining to be a miner or its spec. Received: mining=3"),
         ("triplet(mining='easy_hard(positives=\"all\")')", "semi_hard needs 'easy' or 'hard' on the other side"),
         ("multi_similarity(mining='distance_weighted')", "a miner that selects pairs in MultiSimilarity"),

@@ -165,7 +165,7 @@ def turned(cosine: Tensor, angle: float) -> Tensor:
 
 
 # Dimensions of which all differences are in memory at once.
-DIMS_AT_ONCE = 8
+DIMS_AT_ONCE = 2
 
 
 def power_distances(embeddings: Tensor, p: float, root: bool = True, queries: int | None = None) -> Tensor:

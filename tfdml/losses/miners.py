@@ -5,8 +5,9 @@ distances of the loss, or 1 minus the cosine if the loss is defined by cosine si
 `[B, B]`, so it runs on every backend, also in compiled functions, and never lists triplets.
 """
 
+import functools
 import math
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from keras import ops
 
@@ -381,6 +382,9 @@ class MaximumLoss(Miner):
     Args:
         loss: String. Spec of a loss on pairs without variables. Defaults to `"triplet"`.
         share: Float above 0 and at most 1. Share of the anchors with a loss. Defaults to `0.5`.
+
+    Raises:
+        ValueError: If `loss` has variables, as losses on proxies do.
     """
 
     loss: str = "triplet"
@@ -388,9 +392,20 @@ class MaximumLoss(Miner):
 
     needs_all_anchors = True
 
+    def check_arguments(self):
+        if self.of_anchors.make_layer() is not None:
+            raise ValueError(
+                f"loss must be a loss on pairs without variables, such as 'triplet'. Received: loss={self.loss!r}."
+            )
+
+    @functools.cached_property
+    def of_anchors(self) -> Any:
+        """The other loss."""
+        return registry.create("loss", self.loss, classes=2)
+
     def mine(self, embeddings, distance, positives, negatives):
         relevance = ops.where(positives, 1.0, ops.where(negatives, 0.0, UNKNOWN))
-        values = ops.stop_gradient(registry.create("loss", self.loss).call(relevance, embeddings))
+        values = ops.stop_gradient(self.of_anchors.call(relevance, embeddings))
         selected = -values <= _share_limit(-values[None], (values > 0.0)[None], self.share)
         return Mined(*(ops.logical_and(pairs, selected[:, None]) for pairs in (positives, negatives)))
 
