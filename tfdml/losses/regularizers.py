@@ -223,8 +223,8 @@ class AntiCollapse(Regularizer):
     lowest if the rows vary equally in all d directions. From Jiang et al., Anti-Collapse Loss for Deep Metric Learning
     Based on Coding Rate Metric, 2024, as we understand it; we have not compared it with the authors' code.
 
-    Use it if `effective_rank` shows that embeddings use few directions. Costs are negative. Time and memory grow with
-    the number of dimensions or of rows, whichever is smaller.
+    Use it if `effective_rank` shows that embeddings use few directions. Costs are negative. Memory grows with the square
+    of the number of dimensions, or of rows if there are fewer and their number is fixed.
 
     Args:
         epsilon: Float. Precision of the coding rate. Smaller values also count directions with little variance.
