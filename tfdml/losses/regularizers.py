@@ -69,8 +69,8 @@ class Regularizer(EmbeddingLoss):
 class LpNorm(Regularizer):
     """Regularizes the length of embeddings: the Lp norm of each, to a power.
 
-    The cost of a row x is `(sum_i |x_i|^p)^(power / p)`. Use it with embeddings that are not L2-normalized, such as
-    those of `single(normalize=False)`; the length of normalized embeddings does not change. With `power=2`, it is the
+    The cost of a row x is `(sum_i |x_i|^p)^(power / p)`. Use it with embeddings that are not L2-normalized, for
+    example with `single(normalize=False)`, because the length of normalized embeddings does not change. With `power=2`, it is the
     regularizer of the N-pair loss (Sohn 2016).
 
     Args:
@@ -126,8 +126,8 @@ class CenterInvariance(Regularizer):
     """Regularizes the lengths of proxies, which become equal, so that no class has an advantage in a softmax.
 
     The cost of a proxy w is `(|w|^2 - m)^2 / 4`, where m is the mean of `|w|^2` over all proxies: Wu et al., Deep Face
-    Recognition with Center Invariant Loss, 2017. The proxy losses of tfdml compare directions alone, so that for them,
-    it only keeps the steps of all proxies equally large.
+    Recognition with Center Invariant Loss, 2017. tfdml losses compare only the directions of proxies, so for them it
+    only keeps the steps of all proxies equally large.
 
     Args:
         of: see `Regularizer`. Defaults to `"proxies"`.
