@@ -70,8 +70,8 @@ class LpNorm(Regularizer):
     """Regularizes the length of embeddings: the Lp norm of each, to a power.
 
     The cost of a row x is `(sum_i |x_i|^p)^(power / p)`. Use it with embeddings that are not L2-normalized, for
-    example with `single(normalize=False)`, because the length of normalized embeddings does not change. With `power=2`, it is the
-    regularizer of the N-pair loss (Sohn 2016).
+    example with `single(normalize=False)`, because the length of normalized embeddings does not change. With `power=2`,
+    it is the regularizer of the N-pair loss (Sohn 2016).
 
     Args:
         p: Float of at least 1. Which norm. Defaults to `2.0`.
@@ -223,8 +223,8 @@ class AntiCollapse(Regularizer):
     lowest if the rows vary equally in all d directions. From Jiang et al., Anti-Collapse Loss for Deep Metric Learning
     Based on Coding Rate Metric, 2024, as we understand it; we have not compared it with the authors' code.
 
-    Use it if `effective_rank` shows that embeddings use few directions. Costs are negative. Memory grows with the square
-    of the number of dimensions, or of rows if there are fewer and their number is fixed.
+    Use it if `effective_rank` shows that embeddings use few directions. Costs are negative. Memory grows with the
+    square of the number of dimensions, or of rows if there are fewer and their number is fixed.
 
     Args:
         epsilon: Float. Precision of the coding rate. Smaller values also count directions with little variance.
