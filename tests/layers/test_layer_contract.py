@@ -33,8 +33,8 @@ CASES = [
     (layers.ShardedProxies(7, 2.0, per_class=3), (5,)),
     (layers.ManifoldProxies(7, view="contextual", **WALK), (5,)),
 ]
-# Its inputs are several, see `test_embedding_heads`.
-APART = {layers.MultilevelEmbedding}
+# The inputs of one are several, see `test_embedding_heads`; the other draws new numbers, see `test_recall_at_k`.
+APART = {layers.MultilevelEmbedding, layers.MixingShares}
 of_every_layer = pytest.mark.parametrize("made, shape", CASES, ids=lambda case: type(case).__name__)
 of_loss_layers = pytest.mark.parametrize(
     "made, shape",

@@ -573,7 +573,7 @@ class MixingShares(LossLayer):
     `RecallAtK(mixtures=2).make_layer()` creates this layer. A variable of the layer counts the draws.
 
     Args:
-        count: Integer. How many numbers each row receives.
+        count: Integer. How many numbers each row receives. Defaults to `1`.
         seed: Integer or `None`. Seed of the numbers. If `None`, Keras' global seed. Defaults to `None`.
         activity_regularizer, trainable, dtype, autocast, name: see `LossLayer`.
 
@@ -591,7 +591,7 @@ class MixingShares(LossLayer):
     ```
     """
 
-    count: Count
+    count: Count = 1
     seed: Seed | None = None
 
     def build(self, embeddings_shape, labels_shape=None):

@@ -69,9 +69,9 @@ class Regularizer(EmbeddingLoss):
 class LpNorm(Regularizer):
     """Regularizes the length of embeddings: the Lp norm of each, to a power.
 
-    The cost of a row x is `(sum_i |x_i|^p)^(power / p)`. Use it with embeddings that are not L2-normalized, such as
-    those of `single(normalize=False)`; the length of normalized embeddings does not change. With `power=2`, it is the
-    regularizer of the N-pair loss (Sohn 2016).
+    The cost of a row x is `(sum_i |x_i|^p)^(power / p)`. Use it with embeddings that are not L2-normalized, for
+    example with `single(normalize=False)`, because the length of normalized embeddings does not change. With `power=2`,
+    it is the regularizer of the N-pair loss (Sohn 2016).
 
     Args:
         p: Float of at least 1. Which norm. Defaults to `2.0`.
@@ -126,8 +126,8 @@ class CenterInvariance(Regularizer):
     """Regularizes the lengths of proxies, which become equal, so that no class has an advantage in a softmax.
 
     The cost of a proxy w is `(|w|^2 - m)^2 / 4`, where m is the mean of `|w|^2` over all proxies: Wu et al., Deep Face
-    Recognition with Center Invariant Loss, 2017. The proxy losses of tfdml compare directions alone, so that for them,
-    it only keeps the steps of all proxies equally large.
+    Recognition with Center Invariant Loss, 2017. tfdml losses compare only the directions of proxies, so for them it
+    only keeps the steps of all proxies equally large.
 
     Args:
         of: see `Regularizer`. Defaults to `"proxies"`.
@@ -223,8 +223,8 @@ class AntiCollapse(Regularizer):
     lowest if the rows vary equally in all d directions. From Jiang et al., Anti-Collapse Loss for Deep Metric Learning
     Based on Coding Rate Metric, 2024, as we understand it; we have not compared it with the authors' code.
 
-    Use it if `effective_rank` shows that embeddings use few directions. Costs are negative. Time and memory grow with
-    the number of dimensions or of rows, whichever is smaller.
+    Use it if `effective_rank` shows that embeddings use few directions. Costs are negative. Memory grows with the
+    square of the number of dimensions, or of rows if there are fewer and their number is fixed.
 
     Args:
         epsilon: Float. Precision of the coding rate. Smaller values also count directions with little variance.
