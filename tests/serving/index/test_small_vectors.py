@@ -223,7 +223,7 @@ def test_postgresql_searches_an_index_of_bits(centered):
             best = exact(centered, centered[:50], "cosine")[1]
             # Candidates of which many are right, unlike with all of them.
             hits = [len(set(one) & set(other)) for one, other in zip(ids_of(found), best, strict=True)]
-            assert 0.4 < np.mean(hits) / K < 1
+            assert 0.25 < np.mean(hits) / K < 1
 
 
 def test_what_qdrant_is_asked_for(tmp_path):
