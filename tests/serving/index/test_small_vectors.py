@@ -137,6 +137,16 @@ def test_an_index_without_its_stored_vectors_is_told(vectors, tmp_path):
         store.folder.read_index({**store.folder.manifest(), "spec": "int8(rescore=0)"})
 
 
+def test_vectors_that_are_too_large_for_half_precision(tmp_path):
+    large = np.full((3, 4), 1e5, np.float32)
+    with pytest.raises(
+        ValueError, match="contains 100000, but the largest number of float16 is 65504. Use stored='float32'"
+    ):
+        filled("int8", tmp_path / "half", large, "euclidean")
+    with filled("int8(stored='float32')", tmp_path / "full", large, "euclidean") as store:
+        assert store.search(large[:1], 1)[0][0].similarity == 0
+
+
 def test_wrong_arguments():
     for kind, told in (
         ("int8(rescore=-1)", "rescore must be an integer of at least 0"),
