@@ -140,7 +140,7 @@ TILES = re.compile(r"([1-9])x([1-9])(\+1)?")
 
 
 def tile_boxes(spec: str) -> list[tuple[float, ...]]:
-    """Returns the boxes of tiles such as `2x2+1`: two columns of two rows, and the whole image."""
+    """Returns the boxes of tiles: for `2x2+1`, two columns of two rows, followed by the whole image."""
     match = TILES.fullmatch(spec)
     if not match:
         raise ValueError(
@@ -270,6 +270,6 @@ def _as_png(pixels):
     from PIL import Image
 
     file = io.BytesIO()
-    # The PNG exists only for a moment, so compression would take longer than it saves.
+    # The PNG exists only for a moment, so compression would cost more time than it saves.
     Image.fromarray(np.ascontiguousarray(pixels)).save(file, "PNG", compress_level=0)
     return file.getvalue()

@@ -26,7 +26,7 @@ flags.DEFINE_enum(
     "dtype",
     "float32",
     ["float32", "float16", "int8"],
-    "Type of the stored embeddings. float16 needs half of the disk space, and int8 a quarter.",
+    "Type of the stored embeddings. float16 needs 50% of the disk space, and int8 25%.",
 )
 flags.DEFINE_integer(
     "batch_size",

@@ -30,7 +30,7 @@ from tfdml.neighbors.nearest import load_faiss
 from tfdml.serving.index.stores.store import open_store
 
 RESCORED = ("int8(rescore={})", "binary(rescore={})", "pq(rescore={})")
-KINDS = ("flat", *(kind.format(rescore) for kind in RESCORED for rescore in (0, 4, 16)))
+KINDS = ("flat", *(kind.format(rescore) for kind in RESCORED for rescore in (0, 4, 16)), "pq(probes=256, rescore=16)")
 
 
 def cpu_of(pids):

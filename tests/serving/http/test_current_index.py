@@ -190,10 +190,10 @@ def test_an_index_that_changes_while_it_is_read_is_read_again(current, index, ph
     delete_images(index, [photos / "odd" / "03.png"])
     real = folder.IndexFolder.read_index
 
-    def overtaken(self, manifest):
+    def overtaken(self, manifest, mapped):
         monkeypatch.undo()
         delete_images(index, [photos / "odd" / "05.png"])
-        return real(self, manifest)
+        return real(self, manifest, mapped)
 
     monkeypatch.setattr(folder.IndexFolder, "read_index", overtaken)
     current.check()

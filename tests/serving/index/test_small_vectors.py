@@ -137,6 +137,17 @@ def test_an_index_without_its_stored_vectors_is_told(vectors, tmp_path):
         store.folder.read_index({**store.folder.manifest(), "spec": "int8(rescore=0)"})
 
 
+def test_vectors_that_are_too_large_for_half_precision(tmp_path):
+    large = np.random.default_rng(0).random((30, 4), np.float32) * 1e5
+    large[0] = 1e5
+    with pytest.raises(
+        ValueError, match="contains 100000, but the largest number of float16 is 65504. Use stored='float32'"
+    ):
+        filled("int8", tmp_path / "half", large, "euclidean")
+    with filled("int8(stored='float32')", tmp_path / "full", large, "euclidean") as store:
+        assert store.search(large[:1], 1)[0][0].similarity == 0
+
+
 def test_wrong_arguments():
     for kind, told in (
         ("int8(rescore=-1)", "rescore must be an integer of at least 0"),
@@ -223,7 +234,7 @@ def test_postgresql_searches_an_index_of_bits(centered):
             best = exact(centered, centered[:50], "cosine")[1]
             # Candidates of which many are right, unlike with all of them.
             hits = [len(set(one) & set(other)) for one, other in zip(ids_of(found), best, strict=True)]
-            assert 0.4 < np.mean(hits) / K < 1
+            assert 0.25 < np.mean(hits) / K < 1
 
 
 def test_what_qdrant_is_asked_for(tmp_path):

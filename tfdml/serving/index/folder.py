@@ -356,7 +356,9 @@ def build(folder, shards, spec, metric, anew=False, attributes=None, upgrades=No
     columns |= joined(rows, columns["id"], columns["path"], attributes)
     bar = ProgressBar(len(shards), "vector", done=start)
     for block in shards.blocks(start):
-        index.add(compared_vectors(block.embeddings, metric))
+        vectors = compared_vectors(block.embeddings, metric)
+        _check_stored(spec, vectors)
+        index.add(vectors)
         bar.add(len(block.embeddings))
     about = {"model": shards.model, "dimension": shards.dimension, "metric": metric, "spec": spec, "kind": kind}
     about |= {"count": len(shards), "trained_on": trained_on}
@@ -368,6 +370,16 @@ def build(folder, shards, spec, metric, anew=False, attributes=None, upgrades=No
         about["upgrades"] = upgrades
     folder.write(index, columns, about, deleted)
     _write_bad(folder, shards)
+
+
+def _check_stored(spec, vectors):
+    """Raises a ValueError if vectors are too large to be stored in half precision for rescoring."""
+    index, most = index_of_kind(spec), np.finfo(np.float16).max
+    if index.rescore and index.stored == "float16" and np.abs(vectors).max(initial=0) > most:
+        raise ValueError(
+            f"An embedding contains {np.abs(vectors).max():g}, but the largest number of float16 is {most:g}. Use "
+            f"stored='float32' in kind={spec}."
+        )
 
 
 def _columns(shards):
