@@ -117,8 +117,8 @@ def test_the_table_and_the_picture_of_the_page_are_the_record():
     assert study.PICTURE.read_text(encoding="utf-8") == study.drawing(record)
     for cases in record.values():
         for case in cases:
-            # Without drift, 5% of 100 draws plus three standard deviations.
-            assert case["share"] or case["found"] <= 0.115
+            # Without drift, 5% of 60 draws plus three standard deviations.
+            assert case["share"] or case["found"] <= 0.135
 
 
 def test_the_study_finds_what_it_puts_in(monkeypatch):
