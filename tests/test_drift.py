@@ -62,16 +62,16 @@ def test_the_commands_of_the_page_run(folder, tmp_path):
     found = last_json(done)
     assert found["differs"] and found["queries"] == 40 == found["reference"] and found["p_value"] <= 0.004
     assert found["similarity"][2][1] < 0 and found["unknown"] is None
-    assert "Skipped 1 images that cannot be read. The first is" in done.stdout and "broken.png" in done.stdout
+    assert "Skipped 1 of 41 images that cannot be read. The first is" in done.stdout and "broken.png" in done.stdout
     assert "The queries differ from the reference by more than chance (p = 0.0" in done.stdout
     assert (
         Image.open(tmp_path / "drift.png").size[0] > 300 and "validation_photos" in (tmp_path / "drift.svg").read_text()
     )
-    shown = re.search(r"```text\n(.*?)```", SECTION, re.DOTALL)[1]
-    number = r"[-+]?\d+(?:\.\d+)?%?"
-    for line in shown.strip().splitlines()[:3]:
-        pattern = re.sub(r"[-+]?\\?\d+(?:\\\.\d+)?%?", lambda _: number, re.escape(line).replace(r"\-", "-"))
-        assert re.search(pattern.replace(r"\+", ""), done.stdout.replace("+", "")), line
+    shown, printed = (
+        [re.sub(r"[-+]?\d+(?:\.\d+)?", "N", line) for line in text.splitlines() if line]
+        for text in (re.search(r"```text\n(.*?)```", SECTION, re.DOTALL)[1], done.stdout)
+    )
+    assert len(shown) == 3 and set(shown) <= set(printed)
 
 
 @pytest.mark.slow
@@ -117,8 +117,8 @@ def test_the_table_and_the_picture_of_the_page_are_the_record():
     assert study.PICTURE.read_text(encoding="utf-8") == study.drawing(record)
     for cases in record.values():
         for case in cases:
-            # Without drift, 5% of 200 draws plus three standard deviations.
-            assert case["share"] or case["found"] <= 0.1
+            # Without drift, 5% of 60 draws plus three standard deviations.
+            assert case["share"] or case["found"] <= 0.135
 
 
 def test_the_study_finds_what_it_puts_in(monkeypatch):

@@ -41,6 +41,9 @@ def test_photos_in_the_wrong_folder(folder):
     assert found["images"] == 48 and found["suspects"] == 2 and found["unjudged"] == 0
     listed = read_list(found["list"])
     assert sorted(listed) == sorted(wrong)
+    data = json.loads(re.search(r'id="data">(.*?)</script>', open(found["labels"]).read(), re.DOTALL)[1])
+    assert [data["paths"][each["row"]] for each in data["asked"]] == [f"{path}/photos/{name}" for name in listed]
+    assert all(each["proposed"] not in ("", data["labels"][each["row"]]) and each["near"] for each in data["asked"])
     assert listed[0] in done.stdout and "2 of 2" in done.stdout
     assert "2 of 48 images are closer to another class than to their own" in done.stdout
     text = (path / "out" / "index.html").read_text()

@@ -65,7 +65,8 @@ def main():
     for sample in (queries, reference):
         if sample.bad:
             path, reason = min(sample.bad.items())
-            print(f"Skipped {len(sample.bad):,} images that cannot be read. The first is {path}: {reason}")
+            total = len(sample.bad) + len(sample.paths)
+            print(f"Skipped {len(sample.bad):,} of {total:,} images that cannot be read. The first is {path}: {reason}")
     nearest = [nearest_similarities(searcher, sample) for sample in (queries, reference)]
     metric = searcher.manifest["metric"]
     names = (

@@ -52,7 +52,8 @@ flags.DEFINE_float(
 flags.DEFINE_string(
     "out",
     "suspects",
-    "Folder for index.html and suspects.jsonl. Pass the latter to --ignore_images to train without these images.",
+    "Folder for index.html, suspects.jsonl and labels.html. Pass the second to --ignore_images to train without these "
+    "images, or correct their labels on the third.",
 )
 tfdml_flags.define_import_modules()
 # Maximum number of suspects that are printed.

@@ -22,14 +22,13 @@ NEIGHBORS, RANKS, TIMES = 10, 100, 5
 # Name of a filter to its first rank, its margin, and the margin of its teacher.
 FILTERS = {
     "`hard_neighbors`: none": (0, None, None),
-    "`ranks=(10, 100), margin=None`": (10, None, None),
-    "`ranks=(30, 100), margin=None`": (30, None, None),
-    "`margin=0.0`": (0, 0.0, None),
-    "`margin=0.05`": (0, 0.05, None),
-    "`margin=0.1`": (0, 0.1, None),
-    "`margin=None, teacher=...`": (0, None, 0.0),
-    "`margin=0.05, teacher=...`": (0, 0.05, 0.0),
-    "`margin=0.05, teacher=..., teacher_margin=0.05`": (0, 0.05, 0.05),
+    "`ranks=(10, 100)`": (10, None, None),
+    "`ranks=(30, 100)`": (30, None, None),
+    "`ranks=(0, 100), margin=0.0`": (0, 0.0, None),
+    "`ranks=(0, 100), margin=0.05`": (0, 0.05, None),
+    "`ranks=(0, 100), margin=0.1`": (0, 0.1, None),
+    "`ranks=(0, 100), teacher=...`": (0, None, 0.0),
+    "`ranks=(0, 100), margin=0.05, teacher=...`": (0, 0.05, 0.0),
 }
 
 

@@ -1,7 +1,7 @@
 """Writes frozen features of a dataset's test images: `python -m benchmarks.studies.frozen_features --out=cars.npz`.
 
-It averages the last features of a pretrained backbone over positions, and writes them with the class labels to an .npz
-file, which other studies and `tfdml.suspects --embeddings` read.
+It averages the last features of a pretrained backbone over positions, projects them on their principal components, and
+writes them with the class labels to an .npz file, which other studies and `tfdml.suspects --embeddings` read.
 """
 
 import argparse
@@ -15,6 +15,7 @@ from pipelines.preprocessing import Preprocessing
 from pipelines.preprocessor import Preprocessor
 from tfdml import registry
 from tfdml.evaluation import Embedder
+from tfdml.neighbors.projections import principal_components
 from tfdml.run.directory.model_files import load_weights
 
 
@@ -25,6 +26,7 @@ def main():
     parser.add_argument("--backbone", default="keras_applications(name='MobileNetV2', alpha=0.35)", help="Its spec.")
     parser.add_argument("--initial_weights", default="imagenet", help="Weights of the backbone.")
     parser.add_argument("--image_size", type=int, default=96, help="Side length of the images in pixels.")
+    parser.add_argument("--dims", type=int, default=128, help="Number of principal components.")
     parser.add_argument("--out", required=True, help="The .npz file to write.")
     given = parser.parse_args()
     backbone = registry.create("backbone", given.backbone)
@@ -33,7 +35,8 @@ def main():
     split = load(given.dataset, data_dir=given.data_dir, test_only=True).test
     prepare = Preprocessor.of(Preprocessing.of(backbone, given.image_size))
     features = Embedder(pooled)(evaluation_batches(split, prepare, batch_size=128), len(split))
-    np.savez(given.out, embeddings=features.astype(np.float32), labels=split.labels)
+    mean, directions, _ = principal_components(features, given.dims)
+    np.savez(given.out, embeddings=((features - mean) @ directions).astype(np.float32), labels=split.labels)
 
 
 if __name__ == "__main__":

@@ -28,8 +28,8 @@ class CorpusNegatives(HardNeighbors):
     `hard_neighbors`, from candidates that pass all filters:
 
     - Their rank is in `ranks`. Rank 0 is the nearest image of another class.
-    - They are less similar to the image than its nearest positive, by at least `margin`.
-    - A `teacher`, another model, agrees: in its embedding, they are less similar than the nearest positive as well.
+    - With a `margin`, they are less similar to the image than its nearest positive, by at least this much.
+    - With a `teacher`, the embeddings of another model, they are less similar than the nearest positive there as well.
 
     Similarities are cosines. A random image of another class replaces the negative of an image without candidates. The
     filter by `margin` is described in NV-Retriever (Moreira et al., 2024).
@@ -39,9 +39,10 @@ class CorpusNegatives(HardNeighbors):
         neighbors: Integer. Maximum number of hard negatives to keep for each image, the nearest that pass. One of them
             is drawn. Defaults to `10`.
         refresh_every: Integer. Number of epochs between searches. Defaults to `1`.
-        ranks: Pair of integers. Range of ranks of the candidates; the last one is not included. Defaults to `(0, 100)`.
+        ranks: Pair of integers. Range of ranks of the candidates; the last one is not included. Defaults to
+            `(10, 100)`.
         margin: Float or `None`. Minimum amount by which the nearest positive must be more similar. Larger values remove
-            more false negatives, and more hard ones. If `None`, all are kept. Defaults to `0.05`.
+            more false negatives, and more hard ones. If `None`, all are kept. Defaults to `None`.
         teacher: Folder with embeddings of all training images, as written by `python -m tfdml.embed` with another
             model, or `None`. Defaults to `None`.
         teacher_margin: Float. The `margin` for the similarities of the teacher. Defaults to `0.0`.
@@ -52,15 +53,15 @@ class CorpusNegatives(HardNeighbors):
     from pipelines.sampling import CorpusNegatives
 
     # The third image has another label than the first two, but is the same.
-    sampler = CorpusNegatives(pairs=1, neighbors=1)
+    sampler = CorpusNegatives(pairs=1, neighbors=1, ranks=(0, 100), margin=0.05)
     sampler.bind(np.array([0, 0, 1, 1]))
     sampler.refresh(np.array([[1, 0], [0.9, 0.4], [1, 0], [0, 1]], "float32"))
     sampler.refreshed()[0].numpy()[:2].ravel().tolist()  # [3, 3]
     ```
     """
 
-    ranks: Annotated[tuple[int, int], interval(integer(0))] = (0, 100)
-    margin: Gap | None = 0.05
+    ranks: Annotated[tuple[int, int], interval(integer(0))] = (10, 100)
+    margin: Gap | None = None
     teacher: FilePath | None = None
     teacher_margin: Gap = 0.0
 

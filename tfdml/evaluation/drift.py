@@ -49,12 +49,16 @@ class Drift:
         for name, rows in (("queries", queries), ("reference images", reference)):
             if len(rows) < FEWEST:
                 raise ValueError(f"Expected at least {FEWEST} {name} to judge drift. Received: {len(rows)}.")
-        options = {"permutations": permutations, "seed": seed}
-        distance, of_embeddings = energy_test(queries, reference, **options)
-        _, of_nearest = energy_test(*(np.asarray(each, float)[:, None] for each in nearest), **options)
-        p_value = min(1.0, 2 * min(of_embeddings, of_nearest))
+        distance, p_value = tested(queries, reference, nearest, permutations=permutations, seed=seed)
         unknown = None if threshold is None else share_difference(*(np.asarray(each) < threshold for each in nearest))
         return cls(len(queries), len(reference), p_value, distance, mean_difference(*nearest, seed=seed), unknown)
+
+
+def tested(queries, reference, nearest, *, permutations=999, seed=0):
+    """Returns the energy distance of the embeddings as a fraction, and the p-value; see `Drift`."""
+    distance, of_embeddings = energy_test(queries, reference, permutations=permutations, seed=seed)
+    of_nearest = [np.asarray(each, float)[:, None] for each in nearest]
+    return distance, min(1.0, 2 * min(of_embeddings, energy_test(*of_nearest, permutations=permutations, seed=seed)[1]))
 
 
 def energy_test(one, other, *, permutations=999, seed=0):

@@ -63,7 +63,7 @@ def test_a_duplicate_with_another_label_is_never_drawn():
     embeddings = np.random.default_rng(3).normal(size=(10, 8))[labels] + 0.3 * EMBEDDINGS[:1, :1]
     embeddings = (embeddings + 0.2 * np.random.default_rng(4).normal(size=embeddings.shape)).astype(np.float32)
     embeddings[4] = embeddings[0]
-    sampler = CorpusNegatives(pairs=4, neighbors=3)
+    sampler = CorpusNegatives(pairs=4, neighbors=3, ranks=(0, 100), margin=0.05)
     sampler.bind(labels)
     sampler.refresh(embeddings)
     rows = sampler.rows(0, np.arange(200)).numpy()

@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from tests.serving.http.fake_service import FakeSearcher, assert_refused, encoded, in_json, running
+from tfdml.serving.index.stores.store import Neighbor
 from tfdml.serving.index.threshold import Threshold
 
 
@@ -206,3 +207,25 @@ def test_labels_without_a_hit_or_without_a_threshold(files, threshold, expected)
     options = {} if threshold is None else {"threshold": lambda searcher: Threshold(threshold)}
     with running(FakeSearcher(files), **options) as client:
         assert client.post("/label", json=in_json(encoded())).json() == expected
+
+
+def test_metrics_have_the_nearest_similarities_and_the_unknown_queries():
+    """A query with a filter does not count, because the filter may hide its nearest image."""
+
+    from prometheus_client import generate_latest
+
+    from tfdml.serving.http.queries import Answer
+    from tfdml.serving.http.server import Metrics
+
+    def answer(similarity, **more):
+        found = [Neighbor(0, "a.jpg", None, similarity), Neighbor(1, "b.jpg", None, similarity - 0.5)]
+        return Answer(np.zeros(2), found, threshold=Threshold(0.5), **more)
+
+    metrics = Metrics()
+    for each in (answer(0.97), answer(0.62), answer(0.3), answer(0.1, matching=2), Answer(np.zeros(2))):
+        metrics.observe(each)
+    lines = generate_latest(metrics.registry).decode().splitlines()
+    for bound, count in {"0.2": 0, "0.3": 1, "0.6": 1, "0.7": 2, "0.95": 2, "0.98": 3, "+Inf": 3}.items():
+        assert f'tfdml_nearest_similarity_bucket{{le="{bound}"}} {count}.0' in lines
+    assert "tfdml_nearest_similarity_count 3.0" in lines and "tfdml_unknown_queries_total 1.0" in lines
+    assert 'le="-0.25"' in generate_latest(Metrics("euclidean").registry).decode()

@@ -217,6 +217,8 @@ def test_the_limit_of_faiss_is_as_before(index):
 
 
 def test_another_model_is_refused(index, tmp_path):
+    """Without the images that the index keeps to recognize its model in other files."""
+    (index / "probes.json").unlink()
     other = exported_tolerant()
     for use in (
         lambda path: Searcher(path, model=other),

@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 from tests.serving_fixtures import exported, exported_tolerant, picture, two_learners
+from tfdml.files.checked import write_record
 from tfdml.serving import ExportedModel, Searcher, export
 from tfdml.serving.exported_model import model_hash
 from tfdml.serving.image_list import ImageList
 from tfdml.serving.index.build import compact_index, delete_images, index_images, upgrade_index
 from tfdml.serving.index.folder import IndexFolder
 from tfdml.serving.index.probes import COUNT, FILE
-from tfdml.serving.model_card import read_card, write_card
+from tfdml.serving.index.threshold import threshold_for
+from tfdml.serving.model_card import METADATA, VERSION
 
 IMAGES = 40
 
@@ -45,10 +47,11 @@ def changed(tmp_path_factory):
     try:
         for scale in (1e-5, 0.1):
             model.set_weights([each + scale * change for each, change in zip(before, noise, strict=True)])
-            found[scale] = export(model, preprocessor, tmp_path_factory.mktemp("changed") / "1")
+            found[scale] = str(tmp_path_factory.mktemp("changed") / "1")
+            export(model, preprocessor, found[scale])
     finally:
         model.set_weights(before)
-    return {scale: str(path) for scale, path in found.items()}
+    return found
 
 
 def probes(index):
@@ -129,17 +132,16 @@ def test_an_upgrade_replaces_the_vectors(index, changed):
 
 
 def test_the_threshold_of_the_other_export_is_used(index, tmp_path):
-    from tfdml.serving.index.threshold import threshold_for
-
     model = shutil.copytree(exported_tolerant(), tmp_path / "model")
     fitted = {"threshold": 0.5, "false_accept_rate": 0.001, "precision": 0.9, "distance": "cosine", "far": 0.001}
-    write_card(model, {**read_card(model), "threshold": fitted})
+    facts = {"version": VERSION, "embedding": {"metric": "cosine"}, "sha256": model_hash(model), "threshold": fitted}
+    write_record(model / METADATA, facts)
     assert threshold_for(Searcher(index, str(model))).value == 0.5
 
 
 def test_a_model_with_other_dimensions_is_refused(index, tmp_path):
     _, preprocessor = two_learners()
     model = keras.Sequential([keras.Input((24, 24, 3)), keras.layers.GlobalAveragePooling2D()])
-    path = export(model, preprocessor, tmp_path / "small")
+    export(model, preprocessor, tmp_path / "small")
     with pytest.raises(ValueError, match="differ by up to inf of their length"):
-        Searcher(index, str(path))
+        Searcher(index, str(tmp_path / "small"))
