@@ -25,7 +25,7 @@ IN_PYTHON = {
 # Heading to the kinds below it.
 SECTIONS = {
     "Losses": ("loss", "miner", "distance"),
-    "Networks": ("method", "backbone", "head"),
+    "Networks": ("method", "backbone", "text_tower", "head"),
     "Batches": ("sampler", "labels", "transform"),
     "Datasets": ("dataset",),
     "Training": ("optimizer", "schedule", "memory"),
@@ -65,7 +65,10 @@ def section(heading, kinds):
 def plural(kind):
     """Returns the heading of a kind."""
     return (
-        (f"{kind}es" if kind.endswith("x") else kind if kind.endswith("s") else f"{kind}s").replace("ys", "ies").title()
+        (f"{kind}es" if kind.endswith("x") else kind if kind.endswith("s") else f"{kind}s")
+        .replace("ys", "ies")
+        .replace("_", " ")
+        .title()
     )
 
 
