@@ -166,9 +166,11 @@ def import_keras_quietly(modules=("keras",), hidden=()):
     global _standard_error
     import tempfile
 
-    if "keras" in sys.modules or "tensorflow" in sys.modules:
+    if "keras" in sys.modules:
         return
     choose_backend()
+    if "tensorflow" in sys.modules:
+        return
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     hidden = [package for package in hidden if package not in sys.modules]
     sys.stderr.flush()
