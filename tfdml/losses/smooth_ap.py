@@ -11,7 +11,7 @@ from tfdml.functional.pairs import other_rows
 from tfdml.functional.statistics import ranking_loss_and_slopes
 from tfdml.losses.base import PairLoss
 from tfdml.registry import register
-from tfdml.registry.arguments import Positive
+from tfdml.registry.arguments import Positive, Tensor
 
 
 class SmoothRanking(PairLoss):
@@ -38,6 +38,10 @@ class SmoothRanking(PairLoss):
         # The added term is 0 and has the slopes as its gradient.
         change = ops.sum(ops.stop_gradient(slopes) * (scores - ops.stop_gradient(scores)), axis=1)
         return self.of_anchors(ops.stop_gradient(values) + change, ops.any(found, axis=1))
+
+    def cost(self, rank: Tensor, wrong: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Returns the loss of a positive and its derivatives; see `ranking_loss_and_slopes`."""
+        raise NotImplementedError(f"{type(self).__name__} must implement cost(rank, wrong).")
 
 
 @register("loss", "smooth_ap")
