@@ -121,9 +121,9 @@ def generalized_lifted_structure(labels, embeddings, margin=1.0, **_):
 
 def large_margin_softmax(labels, similarities, margin=4, scale=1.0):
     """By the angles themselves."""
-    rows = [[c * length for c, length in row] for row in np.asarray(similarities, np.float64)]
-    for label, row, both in zip(labels, rows, similarities, strict=True):
-        angle = math.acos(both[label, 0])
+    rows = np.asarray(similarities, np.float64)[:, :, 0].tolist()
+    for label, row, both in zip(labels, rows, np.asarray(similarities, np.float64), strict=True):
+        angle = math.acos(both[label, 0] / both[label, 1])
         k = math.floor(margin * angle / math.pi)
         row[label] = ((-1) ** k * math.cos(margin * angle) - 2 * k) * both[label, 1]
     return cross_entropy(labels, [[scale * each for each in row] for row in rows])

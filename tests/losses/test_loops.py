@@ -240,7 +240,7 @@ def test_on_centers(make_similarities, size, classes, centers, dtype, tolerance,
 def test_on_cosines_with_lengths(make_similarities, size, classes, dtype, tolerance, make, loop, arguments):
     labels, cosines = make_similarities(size, classes, dtype=dtype)
     lengths = np.random.default_rng(size).uniform(0.5, 3.0, cosines.shape).astype(dtype)
-    check(make, loop, arguments, labels, np.stack([cosines, lengths], axis=2), tolerance)
+    check(make, loop, arguments, labels, np.stack([cosines * lengths, lengths], axis=2), tolerance)
 
 
 # Of losses that no golden has. In most of these the labels of the first two rows are equal, and the others different.

@@ -73,6 +73,9 @@ MAY_BE_NEGATIVE = {
     ("protocol", "query_gallery", "junk"),
     ("loss", "circle", "margin"),
     ("loss", "multi_similarity", "base"),
+    ("miner", "multi_similarity", "epsilon"),
+    ("miner", "pair_margin", "negative_margin"),
+    ("miner", "pair_margin", "positive_margin"),
     ("loss", "ranked_list", "final_negative_temperature"),
     ("loss", "ranked_list", "negative_temperature"),
     ("loss", "ranked_list", "positive_temperature"),
@@ -84,7 +87,7 @@ MAY_BE_NEGATIVE = {
 # These take any object that Keras can make something of.
 OF_KERAS = {"initializer", "regularizer"}
 # Names that are looked up elsewhere.
-FREE_TEXT = {"branch", "image", "index", "label", "loss"}
+FREE_TEXT = {"branch", "distance", "image", "index", "label", "loss", "mining"}
 # What fits although the default is of another type.
 FITS_AS_WELL = {("transform", "resize_pad", "fill"): [1.5, 2.0], ("schedule", "step", "at"): [1.5]}
 

@@ -164,15 +164,10 @@ def turned(cosine: Tensor, angle: float) -> Tensor:
     return cosine * math.cos(angle) - sine * math.sin(angle)
 
 
-# Dimensions of which all differences are in memory at once.
-DIMS_AT_ONCE = 2
-
-
 def power_distances(embeddings: Tensor, p: float, root: bool = True, queries: int | None = None) -> Tensor:
     """Returns the Lp distances `[B, B]` of the rows of `[B, d]`, or their p-th powers. A distance of 0 has no gradient.
 
-    It adds up a few dimensions after another, because the differences of all pairs in all dimensions need too much
-    memory.
+    It adds up one dimension after another, because the differences of all pairs in all dimensions need too much memory.
 
     Args:
         embeddings: `[B, d]`.
@@ -181,23 +176,18 @@ def power_distances(embeddings: Tensor, p: float, root: bool = True, queries: in
         queries: see `squared_distances`.
     """
     others = None if queries is None else ops.stop_gradient(embeddings[queries:])
-    blocks = -(-embeddings.shape[1] // DIMS_AT_ONCE)
 
     @known_gradient
     def compute(rows):
-        def in_blocks(rows):
-            rows = ops.pad(rows, ((0, 0), (0, blocks * DIMS_AT_ONCE - rows.shape[1])))
-            return ops.reshape(ops.transpose(rows), (blocks, DIMS_AT_ONCE, -1))
+        columns, gallery = ops.transpose(rows), ops.transpose(beginning_with(rows, others))
 
-        queries_of, gallery_of = in_blocks(rows), in_blocks(beginning_with(rows, others))
+        def differences(dim):
+            return columns[dim][:, None] - gallery[dim][None, :]
 
-        def differences(block):
-            return queries_of[block][:, :, None] - gallery_of[block][:, None, :]
+        def add(dim, powers):
+            return powers + _power(ops.abs(differences(dim)), p)
 
-        def add(block, powers):
-            return powers + ops.sum(_power(ops.abs(differences(block)), p), axis=0)
-
-        powers = ops.fori_loop(0, blocks, add, 0.0 * differences(0)[0])
+        powers = ops.fori_loop(0, embeddings.shape[1], add, 0.0 * differences(0))
         distance = _power(powers, 1.0 / p)
 
         def gradient(upstream):
@@ -205,15 +195,14 @@ def power_distances(embeddings: Tensor, p: float, root: bool = True, queries: in
             scale = ops.divide_no_nan(upstream, _power(distance, p - 1.0)) if root else p * upstream
             scale = ops.where(powers <= 0.0, 0.0, scale)
 
-            def move(block, moved):
-                change = differences(block)
-                pulls = scale * ops.sign(change) * _power(ops.abs(change), p - 1.0)
-                of_rows = ops.sum(pulls, axis=2) - ops.sum(pulls[:, :, : ops.shape(rows)[0]], axis=1)
-                return ops.slice_update(moved, (block, 0, 0), of_rows[None])
+            def move(dim, moved):
+                change = differences(dim)
+                pulls = scale * ops.sign(change)
+                pulls = pulls if p == 1.0 else pulls * _power(ops.abs(change), p - 1.0)
+                of_rows = ops.sum(pulls, axis=1) - ops.sum(pulls[:, : ops.shape(rows)[0]], axis=0)
+                return ops.slice_update(moved, (dim, 0), of_rows[None])
 
-            moved = ops.fori_loop(0, blocks, move, ops.zeros_like(queries_of))
-            moved = ops.reshape(moved, (blocks * DIMS_AT_ONCE, -1))
-            return ops.transpose(moved)[:, : rows.shape[1]]
+            return ops.transpose(ops.fori_loop(0, embeddings.shape[1], move, ops.zeros_like(columns)))
 
         return distance if root else powers, gradient
 

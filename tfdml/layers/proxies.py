@@ -150,11 +150,11 @@ class Proxies(LossLayer):
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class ProxiesWithLengths(Proxies):
-    """Computes cosine similarities of embeddings to class proxies, and the lengths that a loss multiplies them by.
+    """Computes dot products of embeddings and class proxies of any length, and the products of their lengths.
 
     Args:
         classes: Integer. Number of classes. Labels are 0 to `classes - 1`.
-        of_proxies: Boolean. Whether the lengths include the lengths of the proxies. Defaults to `True`.
+        of_proxies: Boolean. Whether proxies have a length. If `False`, they are L2-normalized. Defaults to `True`.
         **kwargs: see `Proxies`.
 
     Call arguments:
@@ -162,7 +162,7 @@ class ProxiesWithLengths(Proxies):
         labels: Not used.
 
     Returns:
-        `[B, classes, 2]`: cosines, and lengths of the embedding, or of the embedding times the length of the proxy.
+        `[B, classes, 2]`: dot products, and products of the lengths of the embedding and of the proxy.
 
     Example:
 
@@ -177,11 +177,12 @@ class ProxiesWithLengths(Proxies):
         self.of_proxies = of_proxies
 
     def call(self, embeddings, labels=None):
-        cosines, embeddings = super().call(embeddings), at_least_float32(embeddings)
-        lengths = _lengths(embeddings)[:, None] * ops.ones_like(cosines)
-        if self.of_proxies:
-            lengths = lengths * _lengths(ops.cast(self.proxies, embeddings.dtype))[None, :]
-        return ops.stack([cosines, lengths], axis=2)
+        del labels
+        embeddings = at_least_float32(embeddings)
+        proxies = ops.cast(self.proxies, embeddings.dtype)
+        proxies = proxies if self.of_proxies else unit_length(proxies)
+        lengths = _lengths(embeddings)[:, None] * _lengths(proxies)[None, :]
+        return ops.stack([ops.matmul(embeddings, ops.transpose(proxies)), lengths], axis=2)
 
     def compute_output_shape(self, embeddings_shape, labels_shape=None):
         return (embeddings_shape[0], self.classes, 2)

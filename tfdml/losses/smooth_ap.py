@@ -11,7 +11,7 @@ from tfdml.functional.pairs import other_rows
 from tfdml.functional.statistics import ranking_loss_and_slopes, with_slopes
 from tfdml.losses.base import PairLoss
 from tfdml.registry import register
-from tfdml.registry.arguments import Positive
+from tfdml.registry.arguments import Positive, Tensor
 
 
 class SmoothRanking(PairLoss):
@@ -36,6 +36,10 @@ class SmoothRanking(PairLoss):
         scores = similarity / self.temperature
         ranked = ranking_loss_and_slopes(ops.stop_gradient(scores), found, negatives, self.cost)
         return self.of_anchors(with_slopes(scores, *ranked), ops.any(found, axis=1))
+
+    def cost(self, rank: Tensor, wrong: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Returns the loss of a positive and its derivatives; see `ranking_loss_and_slopes`."""
+        raise NotImplementedError(f"{type(self).__name__} must implement cost(rank, wrong).")
 
 
 @register("loss", "smooth_ap")

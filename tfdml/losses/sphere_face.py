@@ -35,7 +35,7 @@ class LargeMarginSoftmax(ProxyLoss):
 
     Call arguments:
         labels: `[B]` integer class labels from 0 to C - 1.
-        similarities: `[B, C, 2]`, cosines of the anchors to the proxies, and the factors `|x| |w_j|`.
+        similarities: `[B, C, 2]`, dot products of the anchors and the proxies, and the products of their lengths.
 
     Returns:
         `[B]`, one loss per anchor. If there is only one class, the loss is 0.
@@ -43,7 +43,7 @@ class LargeMarginSoftmax(ProxyLoss):
     Example:
 
     ```python
-    similarities = np.array([[[0.7, 2.0], [0.1, 1.0]], [[0.3, 1.0], [0.5, 3.0]]], "float32")
+    similarities = np.array([[[1.4, 2.0], [0.1, 1.0]], [[0.3, 1.0], [1.5, 3.0]]], "float32")
     tfdml.losses.LargeMarginSoftmax(margin=2, classes=2)(np.array([0, 1]), similarities)  # 1.359
     ```
     """
@@ -51,17 +51,20 @@ class LargeMarginSoftmax(ProxyLoss):
     margin: Count = 4
     scale: Positive = 1.0
 
-    # A cosine and a length for each class.
+    # A dot product and a length for each class.
     per_class = 2
     proxies_have_lengths = True
 
     def call(self, labels, similarities):
         labels, similarities = check_similarities_input(labels, similarities, several=True)
-        cosines, lengths = ops.unstack(similarities, 2, axis=2)
-        places = ops.clip(ops.cast(labels, "int32"), 0, ops.shape(cosines)[1] - 1)[:, None]
-        cosine, length = (ops.take_along_axis(each, places, axis=1)[:, 0] for each in (cosines, lengths))
-        own = self._multiplied(cosine) * length
-        return own_against_others(labels, cosines * lengths, scale=self.scale, own=lambda _: own)
+        products, lengths = ops.unstack(similarities, 2, axis=2)
+        places = ops.clip(ops.cast(labels, "int32"), 0, ops.shape(products)[1] - 1)[:, None]
+        length = ops.take_along_axis(lengths, places, axis=1)[:, 0]
+
+        def own(product):
+            return self._multiplied(ops.divide_no_nan(product, length)) * length
+
+        return own_against_others(labels, products, scale=self.scale, own=own)
 
     def _multiplied(self, cosine):
         """Returns `(-1)^k cos(margin θ) - 2 k`, which falls from 1 to `1 - 2 margin` as θ grows from 0 to π."""
@@ -95,7 +98,7 @@ class SphereFace(LargeMarginSoftmax):
 
     Call arguments:
         labels: `[B]` integer class labels from 0 to C - 1.
-        similarities: `[B, C, 2]`, cosines of the anchors to the proxies, and the lengths `|x|`.
+        similarities: `[B, C, 2]`, dot products of the anchors and the proxies, and the lengths `|x|`.
 
     Returns:
         `[B]`, one loss per anchor. If there is only one class, the loss is 0.
@@ -103,7 +106,7 @@ class SphereFace(LargeMarginSoftmax):
     Example:
 
     ```python
-    similarities = np.array([[[0.7, 2.0], [0.1, 2.0]], [[0.3, 3.0], [0.5, 3.0]]], "float32")
+    similarities = np.array([[[1.4, 2.0], [0.2, 2.0]], [[0.9, 3.0], [1.5, 3.0]]], "float32")
     tfdml.losses.SphereFace(margin=2, classes=2)(np.array([0, 1]), similarities)  # 1.654
     ```
     """
