@@ -347,6 +347,7 @@ def test_the_table_on_small_vectors_is_printed_from_records():
             )
     # What the pages say of them.
     assert large["int8(rescore=4)"]["recall"] == "1.000" and large["binary(rescore=4)"]["recall"] == "0.855"
+    assert large["binary(rescore=16)"]["recall"] == "1.000"
     time, read = (
         {kind: float(row[name]) / float(rows["flat"][name]) for kind, row in rows.items()} for name in ("time", "read")
     )
