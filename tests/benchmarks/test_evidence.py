@@ -376,16 +376,20 @@ def test_records_answer_what_the_text_says(printed):
 
 def test_the_table_on_small_vectors_is_printed_from_records():
     page = (ROOT / "docs/evidence/small_vectors.md").read_text()
-    command = re.search(r"python (-m benchmarks.speed.small_vectors .*)\n", page)[1]
-    run = [sys.executable, *shlex.split(command)]
-    table = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True).stdout.partition("\n\n")[2]
-    assert table.strip() in page
-    rows = {}
-    for line in table.strip().splitlines()[2:]:
-        size, _, kind, *cells = [cell.strip() for cell in line.split("|")[1:-1]]
-        assert size == "100,000"
-        rows[kind] = dict(zip(("first", "recall", "time", "few", "in few", "read", "stored"), cells, strict=True))
+    large, rows = {}, {}
+    for command in re.findall(r"python (-m benchmarks.speed.small_vectors .*)\n", page):
+        run = [sys.executable, *shlex.split(command)]
+        table = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True).stdout.partition("\n\n")[2]
+        assert table.strip() in page
+        for line in table.strip().splitlines()[2:]:
+            size, _, kind, *cells = [cell.strip() for cell in line.split("|")[1:-1]]
+            of_size = {"100,000": rows, "1,000,000": large}[size]
+            of_size[kind] = dict(
+                zip(("first", "recall", "time", "few", "in few", "read", "stored"), cells, strict=True)
+            )
     # What the pages say of them.
+    assert large["int8(rescore=4)"]["recall"] == "1.000" and large["binary(rescore=4)"]["recall"] == "0.855"
+    assert large["binary(rescore=16)"]["recall"] == "1.000"
     time, read = (
         {kind: float(row[name]) / float(rows["flat"][name]) for kind, row in rows.items()} for name in ("time", "read")
     )

@@ -107,8 +107,8 @@ def test_a_box_is_of_the_upright_photo(orientation, tmp_path):
 def test_what_cannot_be_cropped():
     with pytest.raises(OSError, match="the image is not a readable image"):
         cropped(b"text", (0, 0, 5, 5))
-    with pytest.raises(OSError, match="cannot be decoded|ends before its pixels"):
-        cropped(photo()[:300], (0, 0, 5, 5))
+    with pytest.raises(OSError, match="the image cannot be decoded"):
+        cropped(photo(kind="PNG")[:-60], (0, 0, 5, 5))
     with pytest.raises(BoxError, match="outside the image, which has 40 x 24 pixels"):
         cropped(photo(), (0, 0, 50, 5))
 
