@@ -3,8 +3,9 @@
 The .npz files are from `benchmarks.studies.frozen_features`. Half of the classes are known: half of their images are
 the index, and the other half are split at random into a reference and queries. A share of the queries is exchanged for
 images of the other classes, which are not in the index. If the same file names exist in all classes, they name sources
-of images, such as the vendors of emoji, which are then divided in the same way as classes. Each case is drawn 60 times. The command writes
-docs/records/drift.json and draws docs/images/drift.svg from it; without files, it prints the recorded table.
+of images, such as the vendors of emoji, which are then divided in the same way as classes. Each case is drawn 60 times.
+The command writes docs/records/drift.json and draws docs/images/drift.svg from it; without files, it prints the
+recorded table.
 """
 
 import argparse
