@@ -81,13 +81,13 @@ def drawing(record):
             lines.append(f'<text class="small end" x="{start - 6}" y="{y + 4:.0f}">{share:.0%}</text>')
         for share in SHARES:
             lines.append(f'<text class="small" x="{start + 600 * share:.0f}" y="{BASE + 18}">{share:.0%}</text>')
-        lines.append(f'<text class="small" x="{start + 125}" y="{BASE + 40}">of the queries</text>')
+        lines.append(f'<text class="small" x="{start + 125}" y="{BASE + 40}">of the queries come from there</text>')
         for place, size in enumerate(SIZES):
             points = [(start + 600 * each, BASE - (BASE - TOP) * _of(cases, size, each)) for each in SHARES]
             joined = " ".join(f"{x:.0f},{y:.1f}" for x, y in points)
             lines.append(f'<polyline class="s{place}" points="{joined}"/>')
-            x = start + 150 + 38 * place
-            lines.append(f'<text class="small f{place}" x="{x}" y="{BASE - 12}">n = {size}</text>')
+            x = start + 45 + 78 * place
+            lines.append(f'<text class="small f{place}" x="{x}" y="{TOP + 20}">{size} queries</text>')
     label = "How often drift is found, by the share of queries that come from other images, and the number of queries."
     return svg.document(WIDTH, HEIGHT, label, STYLE, lines)
 
