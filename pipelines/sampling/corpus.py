@@ -114,8 +114,8 @@ def teacher_vectors(folder, split):
 def without_false(candidates, labels, models):
     """Returns candidate rows `[N, K]` with `NO_NEIGHBOR` in the place of those that one of the models filters out.
 
-    A model is a pair of embeddings `[N, d]` and a margin. It keeps a candidate if its cosine with the row is at most the
-    cosine of the row's nearest positive minus the margin. A row without a positive keeps all.
+    A model is a pair of embeddings `[N, d]` and a margin. It keeps a candidate if its cosine with the row is at most
+    the cosine of the row's nearest positive minus the margin. A row without a positive keeps all.
     """
     kept = candidates != NO_NEIGHBOR
     for embeddings, margin in models:
