@@ -26,7 +26,7 @@ KEPT, MOST_OF_GROUP = 2**28, 2**31 - 1
 
 
 class Members(NamedTuple):
-    """Places of images in tar files: index of the file, first byte, number of bytes, and name in the file."""
+    """Places of images in tar files: index of the file, first byte, number of bytes and name of the image."""
 
     shard: np.ndarray
     offset: np.ndarray

@@ -114,7 +114,12 @@ def test_labels_are_confirmed_and_corrected_by_keyboard(tmp_path):
         press(keys.ARROW_UP)
         press(keys.ARROW_UP)
         assert browser.find_element("id", "label").get_property("value") == 'tea, "pot"'
-        browser.refresh()
+        # The browser may store what the page has written only after a moment.
+        for _ in range(20):
+            time.sleep(0.2)
+            browser.refresh()
+            if "2 labeled" in state():
+                break
         assert state() == "Image 1 of 3, 2 labeled"
         press(keys.CONTROL, "s")
         for _ in range(100):

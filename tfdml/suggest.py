@@ -20,8 +20,8 @@ flags.DEFINE_integer("count", 100, "Maximum number of images to propose.", lower
 flags.DEFINE_string("out", "suggestions", "Folder for the page labels.html.")
 flags.DEFINE_float(
     "decisions",
-    0.5,
-    "How much less images count whose label is clear, because one class is much nearer than all others. 0: not at all.",
+    0.0,
+    "Preference for images near a decision between two labels, from 0 to 1. In our measurements, it saves no labels.",
     lower_bound=0,
     upper_bound=1,
 )

@@ -1,10 +1,12 @@
 """Writes frozen features of a dataset's test images: `python -m benchmarks.studies.frozen_features --out=cars.npz`.
 
 It averages the last features of a pretrained backbone over positions, projects them on their principal components, and
-writes them with the class labels to an .npz file, which other studies and `tfdml.suspects --embeddings` read.
+writes them with the class labels and the names of the files to an .npz file, which other studies and `tfdml.suspects
+--embeddings` read.
 """
 
 import argparse
+import os
 
 import keras
 import numpy as np
@@ -36,7 +38,9 @@ def main():
     prepare = Preprocessor.of(Preprocessing.of(backbone, given.image_size))
     features = Embedder(pooled)(evaluation_batches(split, prepare, batch_size=128), len(split))
     mean, directions, _ = principal_components(features, given.dims)
-    np.savez(given.out, embeddings=((features - mean) @ directions).astype(np.float32), labels=split.labels)
+    names = [os.path.relpath(path, given.data_dir) for path in split.images]
+    vectors = ((features - mean) @ directions).astype(np.float32)
+    np.savez(given.out, embeddings=vectors, labels=split.labels, names=names)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from tfdml.registry.arguments import FilePath, integer, interval, number
 
 # Bytes for the vectors of candidates that are compared at once.
 MEMORY = 2**27
-# Two cosines lie at most this far apart.
+# Two cosines differ by at most 2.
 Gap = Annotated[float, number(at_least=-2, at_most=2)]
 
 
@@ -114,8 +114,8 @@ def teacher_vectors(folder, split):
 def without_false(candidates, labels, models):
     """Returns candidate rows `[N, K]` with `NO_NEIGHBOR` in the place of those that one of the models filters out.
 
-    A model is a pair of embeddings `[N, d]` and a margin. It keeps a candidate whose cosine with the row is at most the
-    cosine of the row's nearest positive minus the margin. A row without a positive keeps all.
+    A model is a pair of embeddings `[N, d]` and a margin. It keeps a candidate if its cosine with the row is at most
+    the cosine of the row's nearest positive minus the margin. A row without a positive keeps all.
     """
     kept = candidates != NO_NEIGHBOR
     for embeddings, margin in models:

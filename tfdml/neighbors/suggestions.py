@@ -23,7 +23,7 @@ class Suggestions(NamedTuple):
     margins: np.ndarray
 
 
-def suggested(vectors, labels, count, *, decisions=0.5, duplicates=0.98, seed=0):
+def suggested(vectors, labels, count, *, decisions=0.0, duplicates=0.98, seed=0):
     """Returns the `Suggestions` of at most `count` rows without a label.
 
     The rows are chosen one after another. Each one is the row that most increases the sum, over all unlabeled rows, of

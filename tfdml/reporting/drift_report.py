@@ -1,4 +1,4 @@
-"""Judges whether queries differ from a reference, draws their similarities to an index, and says it in sentences."""
+"""Tests whether queries differ from a reference, and describes the result in a picture and in sentences."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ BARS = 40
 
 
 def judged(embeddings, nearest, names, *, metric="cosine", threshold=None, seed=0, picture=None):
-    """Returns the `Drift` between queries and a reference, and draws it if `picture` is the path of a PNG file.
+    """Returns the `Drift` between queries and a reference. If `picture` is the path of a PNG file, it is drawn.
 
     `embeddings`, arrays `[n, d]`, `nearest`, similarities `[n]` to an index, and `names` are pairs: first the queries,
     then the reference.

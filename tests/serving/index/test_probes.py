@@ -22,6 +22,11 @@ from tfdml.serving.model_card import METADATA, VERSION
 IMAGES = 40
 
 
+@pytest.fixture(scope="module", autouse=True)
+def models_load_once():
+    """Models with other weights are loaded here, so none is shared with other tests."""
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     folder = tmp_path_factory.mktemp("probes")

@@ -96,7 +96,7 @@ NEAR = 4
 def proposals(searcher, count, **options):
     """Returns what `write_labeling_page` shows for an index: paths, labels, and the images to label next.
 
-    The `options` are those of `suggested`.
+    For the `options`, see `suggested`.
     """
     shards, store = _stored(searcher)
     deleted, paths, labels, vectors = store.rows.deleted_ids, [], [], []
