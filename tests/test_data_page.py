@@ -17,7 +17,8 @@ pytestmark = pytest.mark.slow
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = (DOCS / "data.md").read_text(encoding="utf-8")
-SECTION = PAGE[: PAGE.index("## Samplers")]
+# The commands on archives run in tests/pipelines/test_image_archives.py.
+SECTION = PAGE[: PAGE.index("### Parquet files and tar files")]
 # A line before the first fence of a block is empty.
 BLOCKS = re.findall(r"\n\n```\n(.*?)```", SECTION, re.DOTALL)
 

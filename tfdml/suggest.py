@@ -1,4 +1,4 @@
-"""Proposes images to label next, and writes a page to label them by keyboard: `python -m tfdml.suggest --index=index`.
+"""Proposes images to label next on a page for the keyboard: `python -m tfdml.suggest --index=index`.
 
 It chooses among the images of an index without a label. The page downloads a table with all labels, for
 --dataset="csv(path='labels.csv', test_classes=0.3)", and for tfdml.index --images=labels.csv --add --update. The last
