@@ -149,7 +149,8 @@ def fed(make_batch):
 
 @of_every_loss
 def test_a_loss_is_the_mean_over_anchors_and_has_an_effect_of_each_argument(fed, name):
-    assert set(addons.__all__) == set(LOSSES)
+    # Labels of this loss are another kind.
+    assert set(addons.__all__) == {*LOSSES, "NpairsMultilabelLoss"}
     labels, values = fed(name)
     make = getattr(addons, name)
     for arguments in ({}, LOSSES[name]):
@@ -174,6 +175,21 @@ def test_a_loss_is_the_mean_over_anchors_and_has_an_effect_of_each_argument(fed,
 def test_arguments_stand_in_their_old_order(name, arguments):
     written = str(inspect.signature(getattr(addons, name)))
     assert written.removesuffix(", **kwargs)").removesuffix(")") == f"({arguments}"
+
+
+def test_n_pairs_of_several_labels_weights_columns_by_shared_labels():
+    has = np.array([[1, 0, 1], [1, 1, 0], [0, 1, 0], [0, 1, 1]])
+    similarities = np.random.default_rng(0).normal(size=(4, 4)).astype("float32")
+    costs = []
+    for own, row in zip(has, similarities.astype("float64"), strict=True):
+        shared = [sum(own * other) for other in has]
+        log = [value - math.log(sum(map(math.exp, row))) for value in row]
+        costs.append(-sum(count * each for count, each in zip(shared, log, strict=True)) / sum(shared))
+    values = addons.NpairsMultilabelLoss(reduction=None)(has, similarities)
+    np.testing.assert_allclose(values, costs, rtol=1e-5)
+    assert float(addons.NpairsMultilabelLoss()(has, similarities)) == pytest.approx(np.mean(costs), rel=1e-5)
+    with pytest.raises(ValueError, match=r"labels of shape \[batch, labels\]. Received: shape=\(4,\)"):
+        addons.NpairsMultilabelLoss()(np.arange(4), similarities)
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ import numpy as np
 from keras import ops
 
 from tfdml.functional.checks import check_classes, check_pairs_input, concrete, nan_with
+from tfdml.functional.distances import distances, unit_length
 from tfdml.functional.pairs import contradictory, finest, in_batch, is_graded, negative_pairs, positive_pairs
 from tfdml.functional.triplets import Mined
 from tfdml.layers.proxies import check_plain_keras
@@ -260,6 +261,10 @@ class DistanceLoss(PairLoss):
     def check_arguments(self):
         super().check_arguments()
         self.distances = create("distance", self.distance)
+
+    def plain_distances(self, embeddings: Tensor) -> Tensor:
+        """Returns Euclidean distances `[B, B]` for statistics, of L2-normalized embeddings if only angles count."""
+        return distances(unit_length(embeddings) if self.distance == "cosine" else embeddings)
 
 
 class ViewLoss(EmbeddingLoss):

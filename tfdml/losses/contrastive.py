@@ -6,7 +6,6 @@ from typing import Literal
 from keras import ops
 
 from tfdml.functional.checks import check_pairs_input
-from tfdml.functional.distances import distances
 from tfdml.functional.pairs import given_pairs
 from tfdml.functional.statistics import mined_pairs
 from tfdml.losses.base import DistanceLoss, Mean
@@ -100,7 +99,7 @@ class Contrastive(DistanceLoss):
             drawn = _drawn_pairs(labels)
             positives, negatives = ops.logical_and(positives, drawn), ops.logical_and(negatives, drawn)
         boundaries = {"positive_boundary": self.positive_margin, "negative_boundary": self.margin}
-        return {**mined_pairs(distances(embeddings), positives, negatives), **boundaries}
+        return {**mined_pairs(self.plain_distances(embeddings), positives, negatives), **boundaries}
 
 
 def _drawn_pairs(labels):

@@ -6,7 +6,7 @@ from typing import Literal
 from keras import ops
 
 from tfdml.functional.checks import check_pairs_input
-from tfdml.functional.distances import distances, unit_length
+from tfdml.functional.distances import unit_length
 from tfdml.functional.pairs import hardest_negative, log_sum_exp
 from tfdml.functional.statistics import mined_pairs
 from tfdml.losses.base import DistanceLoss, Mean
@@ -96,5 +96,6 @@ class LiftedStructure(DistanceLoss):
     def statistics(self, labels, embeddings):
         """Returns statistics of the positive pairs that cost something; see `mined_pairs`. Each has all negatives."""
         labels, embeddings = self.check_input(labels, embeddings)
-        positives, distance, costs = self._objectives(labels, embeddings)
-        return mined_pairs(distances(embeddings), ops.logical_and(positives, costs > 0.0))
+        positives, _, costs = self._objectives(labels, embeddings)
+        rows = unit_length(embeddings) if self.normalize else embeddings
+        return mined_pairs(self.plain_distances(rows), ops.logical_and(positives, costs > 0.0))

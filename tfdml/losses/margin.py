@@ -6,7 +6,6 @@ from typing import Literal
 from keras import ops
 
 from tfdml.functional.checks import check_pairs_input
-from tfdml.functional.distances import distances
 from tfdml.functional.pairs import Cutoff, LossCutoff, check_cutoffs
 from tfdml.functional.statistics import mined_pairs
 from tfdml.layers.proxies import ClassMargins
@@ -172,4 +171,4 @@ class Margin(DistanceLoss):
         negatives = ops.logical_and(pushes > 0, distance < beta + self.margin)
         middle = ops.mean(beta)
         boundaries = {"positive_boundary": middle - self.margin, "negative_boundary": middle + self.margin}
-        return {**mined_pairs(distances(rows), positives, negatives), **boundaries}
+        return {**mined_pairs(self.plain_distances(rows), positives, negatives), **boundaries}

@@ -5,7 +5,6 @@ from typing import Literal
 from keras import ops
 
 from tfdml.functional.checks import check_pairs_input
-from tfdml.functional.distances import distances
 from tfdml.functional.pairs import Cutoff, LossCutoff, check_cutoffs
 from tfdml.functional.statistics import mean_of, mined_pairs
 from tfdml.functional.triplets import (
@@ -128,7 +127,7 @@ class Triplet(DistanceLoss):
         If mining selects one negative per positive pair, they include the mean `mined_negative_distance`.
         """
         labels, embeddings = self.check_input(labels, embeddings)
-        distance, plain = self.distances(embeddings), distances(embeddings)
+        distance, plain = self.distances(embeddings), self.plain_distances(embeddings)
         mined = self.mine(labels, embeddings, distance)
         costly = costly_positives(distance, mined, self._cost(distance, mined), self.swap)
         statistics = mined_pairs(plain, costly)
