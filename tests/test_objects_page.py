@@ -12,12 +12,14 @@ from tests.serving_fixtures import exported, picture
 
 PAGE = (ROOT / "docs" / "objects.md").read_text(encoding="utf-8")
 COMMANDS = [shlex.split(line)[2:] for line in PAGE.splitlines() if line.startswith("python -m ")]
-SIDE = 120
+# As the boxes on the page.
+HEIGHT, WIDTHS = 160, (299, 314, 242)
 
 
-def square(seed):
-    rows = np.random.default_rng(seed).integers(0, 256, (6, 6, 3)).astype(np.uint8)
-    return np.asarray(Image.fromarray(rows).resize((SIDE, SIDE), Image.Resampling.NEAREST))
+def thing(number):
+    """Random pixels of the size of a box."""
+    rows = np.random.default_rng(number).integers(0, 256, (6, 6, 3)).astype(np.uint8)
+    return np.asarray(Image.fromarray(rows).resize((WIDTHS[number], HEIGHT), Image.Resampling.NEAREST))
 
 
 @pytest.fixture
@@ -25,10 +27,8 @@ def folder(tmp_path, monkeypatch):
     """Two products, of which one and a stranger are on the shelf, next to the other one."""
     for number, name in enumerate(("tea", "coffee")):
         (tmp_path / "products" / name).mkdir(parents=True)
-        Image.fromarray(square(number)).save(tmp_path / "products" / name / "1.png")
-    Image.fromarray(np.hstack([square(0), square(1), square(9)])).save(
-        tmp_path / "shelf.jpg", quality=100, subsampling=0
-    )
+        Image.fromarray(thing(number)).save(tmp_path / "products" / name / "1.png")
+    Image.fromarray(np.hstack(list(map(thing, range(3))))).save(tmp_path / "shelf.jpg", quality=100, subsampling=0)
     boxes = re.search(r"```text\n(path,x1,y1,x2,y2\n.*?)```", PAGE, re.DOTALL)[1]
     boxes = boxes.replace("shelf.jpg", f"{tmp_path}/shelf.jpg")
     (tmp_path / "detections.csv").write_text(boxes)
@@ -57,9 +57,9 @@ def test_the_commands_and_the_code_run(folder, capsys):
     indexed, labeled, objects, found, tiled, drawn = printed
     assert "Indexed 2 images" in indexed and "Indexed 3 images" in objects and "Indexed 15 tiles (2x2+1)" in tiled
     assert [line.split()[1:] for line in labeled.splitlines()] == [
-        ["tea", f"{folder}/shelf.jpg#xywh=0,0,120,120"],
-        ["coffee", f"{folder}/shelf.jpg#xywh=120,0,120,120"],
-        ["unknown", f"{folder}/shelf.jpg#xywh=240,0,120,120"],
+        ["tea", f"{folder}/shelf.jpg#xywh=0,0,299,160"],
+        ["coffee", f"{folder}/shelf.jpg#xywh=299,0,314,160"],
+        ["unknown", f"{folder}/shelf.jpg#xywh=613,0,242,160"],
     ]
     # The third has a score of 0.4.
     assert "2 of 3 images match the filter" in found and "1.0000  object 0" in found and "object 2" not in found

@@ -203,9 +203,9 @@ def test_numbers_of_lists_and_probes():
 def test_compressed_vectors_are_near_the_exact_ones():
     pq = registry.create("index", "pq")
     assert [repr(pq.of_size(count)) for count in (5, 390, 1_000_000)] == [
-        "pq(subvectors=None, bits=1, lists=1, probes=1)",
-        "pq(subvectors=None, bits=3, lists=10, probes=10)",
-        "pq(subvectors=None, bits=8, lists=4000, probes=64)",
+        "pq(subvectors=None, bits=1, lists=1, probes=1, rescore=0, stored='float16')",
+        "pq(subvectors=None, bits=3, lists=10, probes=10, rescore=0, stored='float16')",
+        "pq(subvectors=None, bits=8, lists=4000, probes=64, rescore=0, stored='float16')",
     ]
     vectors = np.random.default_rng(0).normal(size=(800, 12)).astype(np.float32)
     for spec, parts in (("pq", 3), ("pq(subvectors=6, bits=6)", 6)):

@@ -124,6 +124,8 @@ def test_the_page_draws_boxes_and_searches_for_a_part(browser, tmp_path):
     (tmp_path / "objects.csv").write_text("\n".join(["path,label,x1,y1,x2,y2", *rows]))
     index_images(tmp_path / "index", ImageList.of(tmp_path / "objects.csv"), model=exported())
     service = Service(tmp_path / "index")
+    # What earlier tests have left there.
+    browser.get_log("browser")
     try:
         browser.get(service.address)
 
