@@ -25,6 +25,8 @@ ROOMS = {
     "tfdml/backbones": ["tfdml/files", "tfdml/layers", "tfdml/registry"],
     # Layers between the backbone and the embedding.
     "tfdml/heads": ["tfdml/layers", "tfdml/registry"],
+    # Text towers and their tokenizers.
+    "tfdml/texts": ["tfdml/backbones", "tfdml/layers", "tfdml/registry"],
     # Actions between training steps.
     "tfdml/callbacks": [
         "tfdml/evaluation",
@@ -45,9 +47,11 @@ ROOMS = {
         "tfdml/functional",
         "tfdml/heads",
         "tfdml/layers",
+        "tfdml/losses",
         "tfdml/optimizers",
         "tfdml/registry",
         "tfdml/runtime",
+        "tfdml/texts",
     ],
     # A training run, from its settings to its result.
     "tfdml/run": [

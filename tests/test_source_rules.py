@@ -15,7 +15,7 @@ MOST_GUESSES = 17
 # What the house has; a new room needs a reason. All commands are one room, since each prints what others compute, and
 # none imports another. They count as entries: `tfdml.share`, `tfdml.threshold`, `tfdml.suspects`, `tfdml.drift` and
 # `tfdml.suggest` do what no other command does.
-MOST_ROOMS, MOST_FLOORS, MOST_ARROWS, MOST_ENTRIES = 22, 8, 96, 40
+MOST_ROOMS, MOST_FLOORS, MOST_ARROWS, MOST_ENTRIES = 23, 9, 103, 41
 
 
 def offenders(of_file):

@@ -51,6 +51,8 @@ class Backbone(Declared, keras.Model, Endpoints):
     shipped_weights = {}
     # Whether the constructor loads pretrained weights.
     pretrained = False
+    # The keras-hub preset with a text tower in the same space, or None. Files of models do not contain it.
+    preset = None
     # Whether `load_imagenet` can get ImageNet weights, from a cache or by a download.
     downloads_imagenet = False
 

@@ -76,8 +76,6 @@ class Borrowed(Backbone):
     """
 
     pretrained = True
-    # The keras-hub preset whose text tower has the same space, or None. Files of models do not contain it.
-    preset = None
 
     def __init__(
         self,

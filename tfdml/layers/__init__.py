@@ -2,12 +2,12 @@
 
 from tfdml.layers.embedding import EmbeddingHead, MultilevelEmbedding, SplitEmbedding
 from tfdml.layers.loss_layer import LossLayer
+from tfdml.layers.mixing import MixingShares
 from tfdml.layers.norms import DropPath, LocalResponseNorm, freeze_batch_norm
 from tfdml.layers.pooling import CeilAveragePooling, CeilMaxPooling, PooledFeatures, Pooling
 from tfdml.layers.proxies import (
     ClassMargins,
     ManifoldProxies,
-    MixingShares,
     Proxies,
     ProxiesWithLengths,
     SampledProxies,

@@ -1,7 +1,7 @@
 """Contrastive loss of images and their texts."""
 
 import math
-from typing import Literal
+from typing import Annotated, Literal
 
 import keras
 from keras import ops
@@ -11,7 +11,7 @@ from tfdml.functional.distances import unit_length
 from tfdml.layers.loss_layer import LossLayer
 from tfdml.losses.base import EmbeddingLoss
 from tfdml.registry import register
-from tfdml.registry.arguments import Positive
+from tfdml.registry.arguments import Positive, number
 
 # The initial temperatures of CLIP and of SigLIP.
 TEMPERATURES = {"softmax": 0.07, "sigmoid": 0.1}
@@ -74,7 +74,7 @@ class ImageText(EmbeddingLoss):
     form: Literal["softmax", "sigmoid"] = "softmax"
     temperature: Positive | None = None
     learn_temperature: bool = True
-    bias: float = -10.0
+    bias: Annotated[float, number()] = -10.0
 
     needs_pairs = False
     has_statistics = False

@@ -16,7 +16,7 @@ from tfdml.registry.arguments import Count, Positive, number
 
 @register("loss", "potential_field")
 class PotentialField(ProxyLoss):
-    """Computes the potential of each image in a field of images and proxies whose forces decay with distance.
+    """Computes the potential of each image in a field of images and proxies, with forces that decay with distance.
 
     Like an electric charge, each other image of the batch and each proxy attracts an image of its own class and repels
     all others. In contrast to most losses, near points have more influence than far points, so outliers and wrong

@@ -9,7 +9,7 @@ from tfdml.functional.checks import check_class_numbers, check_pairs_input
 from tfdml.functional.distances import cosines, dot_products, unit_length
 from tfdml.functional.pairs import negative_pairs, other_rows, places_in_class, positive_pairs
 from tfdml.functional.statistics import ranking_loss_and_slopes, with_slopes
-from tfdml.layers.proxies import MixingShares
+from tfdml.layers.mixing import MixingShares
 from tfdml.losses.base import EmbeddingLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import Positive, integer, several

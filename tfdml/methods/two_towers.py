@@ -101,12 +101,12 @@ class TwoTowers(EmbeddingModel):
             )
 
     @property
-    def learners_shape(self):
+    def learners_shape(self) -> tuple[int, int] | None:
         """Rows for each element of a training batch and their dimensions, or `None` before the first call."""
         return self._learners_shape and (1 + self._sees_pairs, self._learners_shape[-1])
 
     @property
-    def learner_count(self):
+    def learner_count(self) -> int | None:
         """1, because an image has one embedding, or `None` before the first call of the model."""
         return self._learners_shape and 1
 
@@ -118,7 +118,7 @@ class TwoTowers(EmbeddingModel):
     def embedding_layers(self) -> list[keras.layers.Layer]:
         return [self.head]
 
-    def variable_groups(self):
+    def variable_groups(self) -> dict[str, list[keras.Variable]]:
         text = [*self.text.variables, *(self.text_head.variables if self.projection else ())]
         return {**super().variable_groups(), "text": text}
 
@@ -177,19 +177,19 @@ class TwoTowers(EmbeddingModel):
         parts = [self.embed_tokens(tokens[start : start + TEXTS]) for start in range(0, max(len(tokens), 1), TEXTS)]
         return np.concatenate([ops.convert_to_numpy(part) for part in parts])
 
-    def for_retrieval(self, learners):
+    def for_retrieval(self, learners) -> Tensor:
         return learners[:, 0]
 
-    def loss_dims(self, learners, dim):
+    def loss_dims(self, learners, dim) -> list[int]:
         return [2 * dim if self._sees_pairs else dim]
 
-    def loss_values(self, batch, learners, training=False):
+    def loss_values(self, batch, learners, training=False) -> Tensor:
         if not self._sees_pairs:
             return super().loss_values(batch, learners, training)
         rows = ops.concatenate([learners[:, 0], learners[:, 1]], axis=1)
         return anchor_values(self.loss, batch["label"], self.loss_layers.inputs_of(0, batch["label"], rows))
 
-    def seen_by_loss(self, batch, learners):
+    def seen_by_loss(self, batch, learners) -> Sequence[tuple[Tensor, Tensor, Any]]:
         return [(batch["label"], learners[:, 0], True)]
 
     def get_config(self):

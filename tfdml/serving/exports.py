@@ -214,7 +214,7 @@ def features_of(settings):
     network = settings.network
     backbone = initial_backbone(network, tell=True)
     check_pretrained(backbone, network)
-    if getattr(backbone, "preset", None):
+    if backbone.preset:
         text = f"keras_hub(preset={backbone.preset!r})"
         model = TwoTowers(backbone, text, projection=False, head=registry.create("head", network.head))
     else:

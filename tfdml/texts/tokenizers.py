@@ -17,6 +17,7 @@ PREPROCESSORS = {
     "MetaCLIP2Backbone": "MetaCLIP2CausalLMPreprocessor",
     "SigLIPBackbone": "SigLIPPreprocessor",
 }
+IGNORING_CASE = ("CLIPPreprocessor", "SigLIPPreprocessor")
 # File with the name of the preprocessor.
 KIND = "preprocessor.txt"
 # Number of different bytes, and the padding.
@@ -144,7 +145,7 @@ class HubTokenizer(Tokenizer):
     def in_graph(self, texts):
         import tensorflow as tf
 
-        if getattr(self.preprocessor, "to_lower", False) or getattr(self.preprocessor, "canonicalize_text", False):
+        if type(self.preprocessor).__name__ in IGNORING_CASE:
             # In a graph, keras-hub only converts ASCII letters to lower case, but elsewhere all letters.
             texts = tf.strings.lower(texts, encoding="utf-8")
         return self.preprocessor({"prompts": texts, "images": None})["token_ids"]
@@ -163,7 +164,7 @@ class HubTokenizer(Tokenizer):
 
 
 def load_tokenizer(folder: Path) -> HubTokenizer:
-    """Returns the tokenizer whose files `HubTokenizer.save_files` has written to a folder."""
+    """Returns the tokenizer in a folder with the files that `HubTokenizer.save_files` writes."""
     kind = (folder / KIND).read_text(encoding="utf-8")
     # The name comes from a file, and a file must not select code to run.
     if kind not in PREPROCESSORS.values():

@@ -12,7 +12,7 @@ import numpy as np
 from pipelines.boxes import parted
 from pipelines.reading.sources import Images
 from tfdml.registry.arguments import Embeddings, FilePath
-from tfdml.serving.embedders import VECTORS, AnyEmbedder, is_of_arrays, reads_files
+from tfdml.serving.embedders import VECTORS, AnyEmbedder, ArrayEmbedder, is_of_arrays, reads_files
 from tfdml.serving.embedding import embed_rows
 from tfdml.serving.exported_model import ExportedModel, model_hash, saved_model_folder
 from tfdml.serving.image_list import ImageList
@@ -242,7 +242,7 @@ class Searcher:
         texts = [text] if isinstance(text, str) else list(text)
         if not texts or not all(isinstance(each, str) and each.strip() for each in texts):
             raise ValueError(f"text must be one text or several, none of them empty. Received: text={text!r}.")
-        if not hasattr(self.model, "embed_texts"):
+        if isinstance(self.model, ArrayEmbedder):
             raise ValueError(
                 f"The index {self.name} cannot be searched by text, because its model is a function of images. Make it "
                 "with a model that has a text tower."
