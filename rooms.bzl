@@ -77,6 +77,7 @@ ROOMS = {
         "tfdml/registry",
         "tfdml/run",
         "tfdml/runtime",
+        "tfdml/texts",
     ],
     # The public names, and one file for each command.
     "tfdml": [
@@ -96,6 +97,7 @@ ROOMS = {
         "tfdml/reporting",
         "tfdml/run",
         "tfdml/serving",
+        "tfdml/texts",
     ],
 }
 

@@ -118,9 +118,9 @@ def print_neighbors(
 ):
     """Prints the neighbors of images, of a text or of both and, if `picture` is a path, draws them.
 
-    If --threshold is set to `setting`, less similar neighbors are left out. A fitted threshold only marks them, and is
-    not used for texts, whose similarities have another scale. `form` is `table` or `json`. If `box` is not `None`, it
-    is the part of each image to search for.
+    If --threshold is set to `setting`, less similar neighbors are left out. A fitted threshold only marks them. It
+    is not used for texts, because their similarities have another scale. `form` is `table` or `json`. If `box` is not
+    `None`, it is the part of each image to search for.
     """
     from tfdml.serving.image_list import with_box
     from tfdml.serving.index.contact_sheet import draw

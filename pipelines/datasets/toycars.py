@@ -101,8 +101,8 @@ def toycars(
             for example sedans in wheels and roof. The other parts vary from image to image. There are at most 224
             classes, with labels group by group in each half. Defaults to `False`.
         captions: Boolean. Whether each image has a caption with its color and its parts, such as "a red van with a
-            roof rack, portholes, disc wheels and a star". Parts of designs of the test have other combinations than
-            those of training. Defaults to `False`.
+            roof rack, portholes, disc wheels and a star". Test designs combine parts in other
+            ways than training designs. Defaults to `False`.
 
     Returns:
         `Dataset` with JPEG files as bytes in each row.
@@ -137,7 +137,7 @@ def designs(classes, seed):
     return list(map(design, bodies.tolist()))
 
 
-# Parts whose names start with a number or are plurals, which need no article.
+# Parts with a number or a plural as their name need no article.
 WITHOUT_ARTICLE = ("one ", "two ", "three ", "portholes", "luggage", "chequers", "chevrons")
 
 
@@ -145,7 +145,7 @@ def _captions(chosen, labels, images_per_class, seed):
     """Returns the caption of each image, from its design and the color of its body."""
 
     def caption(label, number):
-        # The first draws of `render` are those of the paint.
+        # `render` draws the paint first.
         color = random_paint(np.random.default_rng([seed, label, number])).body
         design = completed(chosen[label], np.random.default_rng([seed, label, number, 1]))
         *parts, last = (_with_article(kind) for kind in design[1:] if not kind.startswith(("no ", "bare ")))

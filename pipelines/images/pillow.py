@@ -2,6 +2,7 @@
 
 import io
 import warnings
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ FORMATS = ("JPEG", "PNG", "WEBP")
 ORIENTATION_TAG = 0x0112
 
 
-def decoded(contents: bytes, box=None) -> np.ndarray:
+def decoded(contents: bytes, box: Any = None) -> np.ndarray:
     """Decodes a JPEG, PNG or WebP to uint8 `[H, W, 3]`, like `pipelines.images.decoding.decode`.
 
     Pixels of JPEG files with reduced colors (4:2:0) differ slightly, because Pillow interpolates the colors.
@@ -50,7 +51,7 @@ def _upright(pixels, orientation):
     return pixels[::-1] if orientation in (3, 4, 7, 8) else pixels
 
 
-def resized_part(image: np.ndarray, rows, columns, interpolation: str) -> np.ndarray:
+def resized_part(image: np.ndarray, rows: Any, columns: Any, interpolation: str) -> np.ndarray:
     """Resizes an image like `pipelines.images.resizing.resize_part`, equal up to rounding."""
     from PIL import Image
 

@@ -29,6 +29,7 @@ CASES = [
     (layers.ClassMargins(7, beta=0.3), (5,)),
     (layers.Proxies(7, initializer=keras.initializers.RandomUniform(-2.0, 2.0, seed=4)), (5,)),
     (layers.Proxies(7, per_class=3, regularizer=layers.CenterMerging(3, 0.7)), (5,)),
+    (layers.ProxiesWithLengths(7), (5,)),
     (layers.SampledProxies(7, 7, scale=2.0, per_class=2, seed=1), (5,)),
     (layers.ShardedProxies(7, 2.0, per_class=3), (5,)),
     (layers.ManifoldProxies(7, view="contextual", **WALK), (5,)),

@@ -15,9 +15,9 @@ class HyperbolicNTXent(PairLoss):
     The loss of an anchor i is the mean over its positives p of `-log(e_ip / (e_ip + sum_n e_in))` with
     `e_ij = exp(-D_ij / temperature)`, where D are distances in the Poincaré ball, see
     `tfdml.functional.hyperbolic.poincare_distances`. It is from Ermolov et al., Hyperbolic Vision Transformers:
-    Combining Improvements in Metric Learning, 2022, whose code compares each positive with fewer negatives. Kim et al.,
-    HIER: Metric Learning Beyond Class Labels via Hierarchical Regularization, 2023, use the same ball; this loss does
-    not have their regularizer.
+    Combining Improvements in Metric Learning, 2022. The authors' code compares each positive with fewer negatives. Kim
+    et al., HIER: Metric Learning Beyond Class Labels via Hierarchical Regularization, 2023, use the same ball; this
+    loss does not have their regularizer.
 
     Use it with embeddings that are not L2-normalized, `single(normalize=False)`. Their length can then show how
     specific an image is. Embeddings that are at least as long as `clip` have the same ranks by cosine as by hyperbolic

@@ -23,9 +23,10 @@ class PotentialField(ProxyLoss):
     labels have little. The loss of an anchor is `(sum_r psi(d_r) - sum_a psi(d_a)) / N` over the N images and proxies:
     r of other classes, a of its own class, at Euclidean distance d on the unit sphere, with `psi(d) = 1 / d^alpha`.
 
-    It follows Bhatnagar and Ahuja, Potential Field Based Deep Metric Learning, 2025, as we understand it. There is no
-    public code to compare it with. Three choices are ours: attraction ends at the distance `delta`; nearer than that,
-    repulsion falls linearly to 0, as a force must that has no direction at 0; and proxies do not act on each other.
+    It follows Bhatnagar and Ahuja, Potential Field Based Deep Metric Learning, 2025, as we understand it. It cannot be
+    compared with code of the authors, who have published none. Three choices are ours: attraction ends at the distance
+    `delta`; nearer than that, repulsion falls linearly to 0, as a force must that has no direction at 0; and proxies do
+    not act on each other.
 
     Batches need several images per class for the field of images. The model that you train ends with the layer of the
     loss, `loss.make_layer()(embeddings)`; the models of `tfdml.methods` create it. Memory grows with the square of the

@@ -20,8 +20,8 @@ class RecallAtK(EmbeddingLoss):
     """Computes the Recall@k surrogate loss: 1 minus the recall at several k, made differentiable by sigmoids.
 
     Each image ranks the other images of the batch by similarity, and its positives should be among the first k. The
-    loss of an anchor is `1 - mean_k sum_p sigmoid((k - r_p) / rank_temperature) / min(k, P)` over its P positives p,
-    whose ranks are sums of sigmoids, `r_p = 1 + sum_(z != p) sigmoid((s_z - s_p) / temperature)`, where s are cosines
+    loss of an anchor is `1 - mean_k sum_p sigmoid((k - r_p) / rank_temperature) / min(k, P)` over its P positives p.
+    Their ranks are sums of sigmoids, `r_p = 1 + sum_(z != p) sigmoid((s_z - s_p) / temperature)`, where s are cosines
     to the anchor. It is from Patel et al., Recall@k Surrogate Loss with Large Batches and Similarity Mixup, 2022. The
     divisor `min(k, P)` is from the authors' code, which also limits the sum at k.
 
@@ -48,8 +48,8 @@ class RecallAtK(EmbeddingLoss):
         queries: Integer or `None`. Number of anchors, which are the first rows. If `None`, every row is an anchor.
 
     Returns:
-        `[B]`, one loss per anchor, the mean of its own and the loss of its virtual images. Anchors without a positive
-        or without a negative have a loss of 0.
+        `[B]`, one loss per anchor, the mean of the losses of the image and its virtual images. Anchors without a
+        positive or without a negative have a loss of 0.
 
     Example:
 

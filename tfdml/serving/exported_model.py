@@ -256,7 +256,7 @@ class ExportedModel:
 
     @functools.cached_property
     def _tokenizer(self):
-        # Imported here, because most models have no texts, and keras-hub takes seconds to import.
+        # Imported here, because most models have no texts, and importing keras-hub is slow.
         from tfdml.texts.tokenizers import load_tokenizer
 
         return load_tokenizer(Path(self.path) / TOKENIZER)

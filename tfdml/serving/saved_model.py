@@ -31,7 +31,7 @@ def export(
     | `embed_text`, for `tfdml.TwoTowers` | `text`, strings `[B]` | `embedding`, `[B, D]` |
     | `embed_tokens`, for `tfdml.TwoTowers` | `tokens`, int32 `[B, L]` | `embedding`, `[B, D]` |
 
-    A text tower whose tokenizer needs other libraries, such as those of keras-hub, has no `embed_text`. The folder
+    A text tower of keras-hub has no `embed_text`, because its tokenizer needs other libraries. The folder
     `assets.extra/tokenizer` then has the files of the tokenizer.
 
     A model of stored features has only `serving_default` from `features`, float32 `[B, D]`, and `embed_learners`.

@@ -48,8 +48,8 @@ class TextTower(Declared, keras.Model):
 class HubText(TextTower):
     """Text tower of a keras-hub network with two towers: CLIP, SigLIP or MetaCLIP 2.
 
-    `tfdml.texts.keras_hub` creates it from a preset. Its features are in the preset's space of images and texts, and
-    have any length.
+    `tfdml.texts.keras_hub` creates it from a preset. Its features are in the preset's space of images and texts.
+    They have any length.
 
     Args:
         encoder: Keras network from token ids to features, or its configuration.

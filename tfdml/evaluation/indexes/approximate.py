@@ -133,7 +133,7 @@ class CompressedIndex(ApproximateIndex):
 
     Args:
         rescore: Integer. For k neighbors, the `rescore * k` most similar compressed vectors are compared again by their
-            stored vectors. More of them find more of the nearest images but take longer. If 0, no vectors are stored,
+            stored vectors. More of them find more of the nearest images but are slower. If 0, no vectors are stored,
             and similarities are approximate. Defaults to `4`.
         stored: `"float16"` or `"float32"`. Precision of the stored vectors. They are read from the disk, and only
             those that a search compares. Defaults to `"float16"`.

@@ -1,6 +1,6 @@
 """`keras.Model` with the changes that the methods need on every backend."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Unpack
 
@@ -45,8 +45,15 @@ class KerasModel(MethodModel):
         """Returns the context in which variables of the model are created."""
         raise NotImplementedError
 
-    # Compute only the result that a condition or an index selects.
-    either, one_of = staticmethod(ops.cond), staticmethod(ops.switch)
+    @staticmethod
+    def either(condition: Tensor, first: Callable[[], Any], second: Callable[[], Any]) -> Any:
+        """Computes the first or the second result, as a condition selects."""
+        return ops.cond(condition, first, second)
+
+    @staticmethod
+    def one_of(index: Tensor, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+        """Computes the result that an index selects."""
+        return ops.switch(index, branches, *operands)
 
     evaluate = plain_errors()(keras.Model.evaluate)
     train_on_batch = plain_errors()(keras.Model.train_on_batch)

@@ -155,7 +155,7 @@ def captions_of(split):
     if split.captions is None:
         raise ValueError(
             "Texts need images with captions, and this dataset has none. Add a column caption to the table of "
-            "--dataset=csv, or make captions from the names of classes: --captions='a photo of a {}'."
+            "--dataset=csv, or make captions from class names: --captions='a photo of a {}'."
         )
     return Captions(split.captions)
 

@@ -211,7 +211,7 @@ def keep(run_dir, file):
     same = earlier and earlier["result"] == _rounded(record["result"])
     if same and record.get("measured") in (None, earlier.get("measured")):
         return
-    # An ensemble has no learning curve; its members have one. From the statistics of pairs, the last step is kept.
+    # An ensemble has no learning curve; its members have one. Only the last step of the pair statistics is kept.
     curve, pairs = run.events("evaluation"), run.events("pairs")
     record["curve"] = curve + [event for event in pairs if event["step"] == pairs[-1]["step"]]
     path.parent.mkdir(parents=True, exist_ok=True)
