@@ -14,6 +14,7 @@ PACKAGES = (
     "tfdml.methods",
     "tfdml.methods.memories",
     "tfdml.backbones",
+    "tfdml.texts",
     "tfdml.heads",
     "tfdml.layers",
     "tfdml.callbacks",

@@ -22,6 +22,8 @@ for room in registry.ROOMS.values():
 THINGS = {(kind, name): thing for kind, named in registry.parts._registered.items() for name, thing in named.items()}
 SAVED = {thing.__name__: thing for thing in keras.saving.get_custom_objects().values()}
 THINGS |= {("layer", name): thing for name, thing in SAVED.items() if thing.__module__.startswith("tfdml.layers.")}
+# Only sums of losses create it, from a regularizer of theirs.
+del THINGS["layer", "ProxyCost"]
 
 # Something that fits, for arguments without a default.
 FITTING = {
@@ -69,6 +71,9 @@ IMPOSSIBLE_FOR_ALL = [True, math.nan, math.inf, 1j, {1: object()}, (object(),), 
 MAY_BE_NEGATIVE = {
     ("loss", "multi_similarity", "epsilon"),
     ("layer", "ClassMargins", "beta"),
+    ("loss", "image_text", "bias"),
+    ("sampler", "corpus_negatives", "margin"),
+    ("sampler", "corpus_negatives", "teacher_margin"),
     ("loss", "binomial_deviance", "beta"),
     ("protocol", "query_gallery", "junk"),
     ("loss", "circle", "margin"),
@@ -87,7 +92,7 @@ MAY_BE_NEGATIVE = {
 # These take any object that Keras can make something of.
 OF_KERAS = {"initializer", "regularizer"}
 # Names that are looked up elsewhere.
-FREE_TEXT = {"branch", "distance", "image", "index", "label", "loss", "mining"}
+FREE_TEXT = {"branch", "distance", "image", "index", "label", "loss", "mining", "text"}
 # What fits although the default is of another type.
 FITS_AS_WELL = {("transform", "resize_pad", "fill"): [1.5, 2.0], ("schedule", "step", "at"): [1.5]}
 

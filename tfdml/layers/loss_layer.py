@@ -135,9 +135,7 @@ class ProxyCost(LossLayer):
         regularizer: one of `tfdml.losses` with a method `cost(proxies, per_class)`, or its configuration.
     """
 
-    def __init__(
-        self, regularizer: Annotated[Any, instance(object, "a regularizer")], **kwargs: Unpack[LayerArguments]
-    ):
+    def __init__(self, regularizer: Any, **kwargs: Unpack[LayerArguments]):
         super().__init__(**kwargs)
         is_config = isinstance(regularizer, dict)
         self.regularizer = keras.saving.deserialize_keras_object(regularizer) if is_config else regularizer

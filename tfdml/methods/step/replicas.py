@@ -1,5 +1,7 @@
 """Differentiable exchange between the replicas of a distribution strategy, and fused batch normalization."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
@@ -10,7 +12,7 @@ from tfdml.optimizers.layer_rules import LayerGroups
 from tfdml.runtime.sharded_variable import ShardedVariable
 
 
-def gather(values):
+def gather(values: Any) -> Any:
     """Concatenates `[b, ...]` of all replicas to `[replicas * b, ...]` on each of them, with gradients.
 
     Every replica writes its rows into an array of zeros, and the arrays are summed. Unlike `all_gather`, this works
@@ -29,7 +31,7 @@ def gather(values):
     return tf.reshape(gathered, tf.concat([[replicas * tf.shape(values)[0]], tf.shape(values)[1:]], axis=0))
 
 
-def sum_gradients(gradients, variables):
+def sum_gradients(gradients: Any, variables: Any) -> Any:
     """Sums every gradient over replicas. None stays None, and sparse gradients become dense.
 
     All gradients become at least float32, because the variables of a half-precision network and of a loss have
@@ -45,7 +47,7 @@ def sum_gradients(gradients, variables):
     return [next(summed) if adds else gradient for gradient, adds in zip(gradients, added, strict=True)]
 
 
-def norm_of(gradients, variables):
+def norm_of(gradients: Any, variables: Any) -> Any:
     """Returns the global norm of gradients that are summed over replicas."""
     pairs = [each for each in zip(gradients, variables, strict=True) if each[0] is not None]
     of_shards = [gradient for gradient, variable in pairs if isinstance(variable, ShardedVariable)]
@@ -129,7 +131,7 @@ ATTRIBUTES = ("strides", "padding", "explicit_paddings", "data_format", "dilatio
 SUMS = ("AddV2", "BiasAdd")
 
 
-def fuse_batch_norms(model):
+def fuse_batch_norms(model: Any) -> None:
     """Makes each batch normalization of a model faster, with fewer passes over its input than in Keras.
 
     With moving statistics, batch normalization is `a * x + c` for each channel, where `a = gamma / sqrt(variance +

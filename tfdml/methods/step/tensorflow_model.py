@@ -1,6 +1,8 @@
 """The training step on TensorFlow, for one or several replicas and workers."""
 
 import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -93,18 +95,18 @@ class StepModel(KerasModel):
     norm_of = staticmethod(replicas.norm_of)
 
     @property
-    def replica_count(self):
+    def replica_count(self) -> int:
         return tf.distribute.get_replica_context().num_replicas_in_sync
 
-    def gradients(self, images, loss_of, variables):
+    def gradients(self, images: Any, loss_of: Callable[..., Any], variables: Sequence[Any]) -> Any:
         if self.pieces == 1:
             return gradients_at_once(self, images, loss_of, variables)
         return gradients_in_pieces(self, images, loss_of, variables, self.pieces)
 
-    def apply_summed(self, gradients, variables):
+    def apply_summed(self, gradients: Sequence[Any], variables: Sequence[Any]) -> None:
         replicas.apply_summed_gradients(self.optimizer, gradients, variables)
 
-    def finish_statistics(self):
+    def finish_statistics(self) -> None:
         """Averages the variables that the forward pass changes in training over the replicas."""
         moving = self.non_trainable_variables
         if self.freeze_batch_norm != "none":
@@ -113,7 +115,7 @@ class StepModel(KerasModel):
             moving = [variable for variable in moving if id(variable) not in frozen]
         replicas.average_moving_statistics(moving)
 
-    def assign_where(self, changes):
+    def assign_where(self, changes: Sequence[Any]) -> None:
         """Assigns `(variable, mask, values)`: an element of the variable becomes the value if its mask is False."""
         variables, masks, values = zip(*((kept.value, *others) for kept, *others in changes), strict=True)
 
@@ -128,7 +130,7 @@ class StepModel(KerasModel):
         tf.distribute.get_replica_context().merge_call(put_back, args=(values, masks))
 
     @staticmethod
-    def executes_now():
+    def executes_now() -> bool:
         """Returns whether a call computes its result, in contrast to a graph."""
         return tf.executing_eagerly()
 
