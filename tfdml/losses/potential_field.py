@@ -18,10 +18,10 @@ from tfdml.registry.arguments import Count, Positive, number
 class PotentialField(ProxyLoss):
     """Computes the potential of each image in a field of images and proxies, with forces that decay with distance.
 
-    Like an electric charge, each other image of the batch and each proxy attracts an image of its own class and repels
+    Like an electric charge, each other image of the batch and each proxy attracts an image of the same class and repels
     all others. In contrast to most losses, near points have more influence than far points, so outliers and wrong
     labels have little. The loss of an anchor is `(sum_r psi(d_r) - sum_a psi(d_a)) / N` over the N images and proxies:
-    r of other classes, a of its own class, at Euclidean distance d on the unit sphere, with `psi(d) = 1 / d^alpha`.
+    r of other classes, a of the same class, at Euclidean distance d on the unit sphere, with `psi(d) = 1 / d^alpha`.
 
     It follows Bhatnagar and Ahuja, Potential Field Based Deep Metric Learning, 2025, as we understand it. It cannot be
     compared with code of the authors, who have published none. Three choices are ours: attraction ends at the distance

@@ -296,12 +296,12 @@ def _add_queries(app, decoders, batcher, limits, metrics):
                     reader, image = await asyncio.wrap_future(decoders.submit((content, box)))
             except BoxError as error:
                 raise HTTPException(400, f"{str(error).rstrip('.').capitalize()}.") from None
-            except OSError:
-                # The part of an image that cannot be decoded.
-                image = None
             except TimeoutError:
                 reason = f"The image was not decoded within {limits.decoding:g} seconds."
                 raise HTTPException(503, f"{reason} Try again, or send a smaller image.") from None
+            except OSError:
+                # The part of an image that cannot be decoded. A TimeoutError is an OSError as well.
+                image = None
         query = Query(image, k, where, reader)
         answer = None if image is None else await asyncio.wrap_future(batcher.submit(query))
         if answer is None:
