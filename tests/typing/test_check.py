@@ -108,10 +108,12 @@ def test_uses_of_a_function():
 def test_uses_of_a_class_with_fields():
     assert check.written_uses(losses.FastAP) == [
         "FastAP()",
-        "FastAP(bins=10, reduction='sum_over_batch_size', name=None, dtype='float32')",
+        "FastAP(bins=10, mining='all', mean='anchors', reduction='sum_over_batch_size', name=None, dtype='float32')",
         "FastAP(10)",
         "FastAP(nonsense=1)  # marked",
         "FastAP(bins=object())  # marked",
+        "FastAP(mining=object())  # marked",
+        'FastAP(mean="sometimes")  # marked',
         'FastAP(reduction="sometimes")  # marked',
         "FastAP(name=object())  # marked",
     ]
