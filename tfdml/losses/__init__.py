@@ -4,7 +4,7 @@ from tfdml.losses import addons, distances, miners
 from tfdml.losses.angular import Angular
 from tfdml.losses.arc_face import ArcFace, SubCenterArcFace
 from tfdml.losses.barlow_twins import BarlowTwins
-from tfdml.losses.base import DistanceLoss, EmbeddingLoss, PairLoss
+from tfdml.losses.base import AllPairsLoss, DistanceLoss, EmbeddingLoss, PairLoss
 from tfdml.losses.binomial_deviance import BinomialDeviance
 from tfdml.losses.circle import Circle
 from tfdml.losses.composites import ByLevel, Divergence, Nested, WeightedSum
@@ -49,6 +49,7 @@ from tfdml.losses.tuplet_margin import IntraPairVariance, TupletMargin
 from tfdml.losses.vicreg import VICReg
 
 __all__ = [
+    "AllPairsLoss",
     "Angular",
     "AntiCollapse",
     "ArcFace",

@@ -7,13 +7,13 @@ from keras import ops
 
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import cosines
-from tfdml.losses.base import PairLoss
+from tfdml.losses.base import AllPairsLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import number
 
 
 @register("loss", "angular")
-class Angular(PairLoss):
+class Angular(AllPairsLoss):
     """Computes the angular loss, which bounds the angle at which a negative sees a positive pair.
 
     The loss of an anchor is the mean over its positives p of `log(1 + sum_n exp(f_apn))`, where n are its negatives and
@@ -27,7 +27,7 @@ class Angular(PairLoss):
     Args:
         alpha: Float above 0 and at most 60. Bound of the angle in degrees. The smallest angle of a triangle is never
             above 60. Larger values allow wider angles. Defaults to `45.0`.
-        mining, mean: see `PairLoss`. Terms are positive pairs. Defaults to `"all"` and `"anchors"`.
+        mining, mean: see `AllPairsLoss`. Terms are positive pairs. Defaults to `"all"` and `"anchors"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:

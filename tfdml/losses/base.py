@@ -153,9 +153,10 @@ class PairLoss(EmbeddingLoss):
     The terms of a loss are what its formula averages: pairs, triplets, or the values of anchors. `mean` determines how
     they are averaged over a batch. The values of anchors are scaled so that their own mean is the mean that you select.
 
+    A subclass declares the argument `mining: Mining` with its default miner. Subclasses of `AllPairsLoss` have it
+    already.
+
     Args:
-        mining: Name or spec of a miner, such as `"pair_margin(negative_margin=0.5)"`, or a `Miner`; see
-            `tfdml.losses.miners`. Defaults to `"all"`, every pair.
         mean: `"anchors"` for the mean over an anchor's terms, then over all anchors; `"pairs"` for the mean over all
             terms of the batch; `"nonzero"` for the mean over the terms with a positive loss; `"none"` if an anchor's
             value is the sum of its terms. Defaults to `"anchors"`.
@@ -166,7 +167,6 @@ class PairLoss(EmbeddingLoss):
     """
 
     _: KW_ONLY
-    mining: Mining = "all"
     mean: Mean = "anchors"
 
     # Arguments that are passed on to the miner, if it has them.
@@ -245,13 +245,29 @@ class PairLoss(EmbeddingLoss):
         return self.averaged(values, have, ops.cast(values > 0.0, values.dtype))
 
 
-class DistanceLoss(PairLoss):
+class AllPairsLoss(PairLoss):
+    """Base class of losses on pairs that use every pair unless another miner is selected.
+
+    Args:
+        mining: Name or spec of a miner, such as `"pair_margin(negative_margin=0.5)"`, or a `Miner`; see
+            `tfdml.losses.miners`. Defaults to `"all"`, every pair.
+        mean: see `PairLoss`.
+        reduction, name, dtype: see `EmbeddingLoss`.
+    """
+
+    # Type checkers keep an argument at the place where a base class declares it. So losses in which `mining` is not
+    # keyword-only must not inherit it.
+    _: KW_ONLY
+    mining: Mining = "all"
+
+
+class DistanceLoss(AllPairsLoss):
     """Base class of losses on pairs that are defined by a distance.
 
     Args:
         distance: Name or spec of a distance, such as `"cosine"` or `"lp(p=1)"`; see `tfdml.losses.distances`. Defaults
             to `"euclidean"`.
-        mining, mean: see `PairLoss`.
+        mining, mean: see `AllPairsLoss`.
         reduction, name, dtype: see `EmbeddingLoss`.
     """
 

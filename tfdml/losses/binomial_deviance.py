@@ -7,13 +7,13 @@ from keras import ops
 
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import cosines
-from tfdml.losses.base import Mean, PairLoss
+from tfdml.losses.base import AllPairsLoss, Mean
 from tfdml.registry import register
 from tfdml.registry.arguments import Positive, number
 
 
 @register("loss", "binomial_deviance")
-class BinomialDeviance(PairLoss):
+class BinomialDeviance(AllPairsLoss):
     """Computes the binomial deviance: a soft hinge on cosines, averaged separately over positives and negatives.
 
     A positive pair costs `log(1 + exp(-alpha (s - beta)))` and a negative pair
@@ -29,7 +29,7 @@ class BinomialDeviance(PairLoss):
         alpha: Float. Sharpness of the hinge. Defaults to `2.0`.
         beta: Float from -1 to 1. Cosine at which the hinge bends. Defaults to `0.5`.
         negative_cost: Float. How much sharper the hinge is for negative pairs. Defaults to `25.0`.
-        mining, mean: see `PairLoss`. Terms are the positive pairs and, in a separate mean, the negative pairs.
+        mining, mean: see `AllPairsLoss`. Terms are the positive pairs and, in a separate mean, the negative pairs.
             Defaults to `"all"` and `"pairs"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 

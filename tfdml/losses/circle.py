@@ -7,13 +7,13 @@ from keras import ops
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import cosines
 from tfdml.functional.pairs import log_sum_exp
-from tfdml.losses.base import PairLoss
+from tfdml.losses.base import AllPairsLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import Positive, number
 
 
 @register("loss", "circle")
-class Circle(PairLoss):
+class Circle(AllPairsLoss):
     """Computes the circle loss, which weights each pair by how far its cosine is from the optimum.
 
     With cosines s of an anchor to its positives p and negatives n, its loss is `log(1 + sum_n exp(scale a_n (s_n -
@@ -30,7 +30,7 @@ class Circle(PairLoss):
         scale: Float. Factor γ of the exponents. With larger values, the hardest pairs dominate. Defaults to `80.0`.
         differentiate_weights: Boolean. Whether gradients flow through the weights, which are constants in the paper's
             gradients. Defaults to `False`.
-        mining, mean: see `PairLoss`. Terms are anchors. Defaults to `"all"` and `"anchors"`.
+        mining, mean: see `AllPairsLoss`. Terms are anchors. Defaults to `"all"` and `"anchors"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:

@@ -40,7 +40,7 @@ class Contrastive(DistanceLoss):
             Defaults to `False`.
         pairs: Which pairs to use: `"all"` pairs of the batch, or only `"given"` pairs. Defaults to `"all"`.
         distance: Name or spec of a distance; see `tfdml.losses.distances`. Defaults to `"euclidean"`.
-        mining, mean: see `PairLoss`. Terms are the positive pairs and, in a separate mean, the negative pairs.
+        mining, mean: see `AllPairsLoss`. Terms are the positive pairs and, in a separate mean, the negative pairs.
             Defaults to `"all"` and `"none"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 

@@ -5,13 +5,13 @@ from keras import ops
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import cosines
 from tfdml.functional.statistics import pair_histograms
-from tfdml.losses.base import PairLoss
+from tfdml.losses.base import AllPairsLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import Count
 
 
 @register("loss", "fast_ap")
-class FastAP(PairLoss):
+class FastAP(AllPairsLoss):
     """Computes the FastAP loss: 1 minus average precision, made differentiable by histograms of distances.
 
     Each image ranks the other images of the batch by distance, and its positives should come first. The loss of an
@@ -24,7 +24,7 @@ class FastAP(PairLoss):
 
     Args:
         bins: Integer. Number of steps of the histograms between 0 and 4, which have `bins + 1` nodes. Defaults to `10`.
-        mining, mean: see `PairLoss`. Terms are anchors. Defaults to `"all"` and `"anchors"`.
+        mining, mean: see `AllPairsLoss`. Terms are anchors. Defaults to `"all"` and `"anchors"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:

@@ -2,14 +2,14 @@
 
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.hyperbolic import poincare_distances
-from tfdml.losses.base import PairLoss
+from tfdml.losses.base import AllPairsLoss
 from tfdml.losses.n_pair import positives_against_negatives
 from tfdml.registry import register
 from tfdml.registry.arguments import Positive
 
 
 @register("loss", "hyperbolic_nt_xent")
-class HyperbolicNTXent(PairLoss):
+class HyperbolicNTXent(AllPairsLoss):
     """Computes the NT-Xent loss of hyperbolic distances, in a ball that has room for class hierarchies.
 
     The loss of an anchor i is the mean over its positives p of `-log(e_ip / (e_ip + sum_n e_in))` with
@@ -28,7 +28,7 @@ class HyperbolicNTXent(PairLoss):
         curvature: Float. The number c: the ball has the radius `1 / sqrt(c)`. With smaller values, distances are nearer
             to Euclidean distances. Defaults to `0.1`.
         clip: Float. Maximum length of embeddings; longer ones are shortened. Defaults to `2.3`.
-        mining, mean: see `PairLoss`. Terms are positive pairs. Defaults to `"all"` and `"anchors"`.
+        mining, mean: see `AllPairsLoss`. Terms are positive pairs. Defaults to `"all"` and `"anchors"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:

@@ -42,8 +42,8 @@ class LiftedStructure(DistanceLoss):
         form: `"smooth"`, `"hard"`, the hardest negative only, or `"generalized"`. Defaults to `"smooth"`.
         normalize: Boolean. Whether to L2-normalize embeddings first. The paper does not. Defaults to `False`.
         distance: Name or spec of a distance; see `tfdml.losses.distances`. Defaults to `"euclidean"`.
-        mining, mean: see `PairLoss`. Terms are positive pairs, or anchors if `form="generalized"`. Defaults to `"all"`
-            and `"pairs"`.
+        mining, mean: see `AllPairsLoss`. Terms are positive pairs, or anchors if `form="generalized"`. Defaults to
+            `"all"` and `"pairs"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:

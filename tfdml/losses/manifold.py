@@ -6,7 +6,7 @@ from tfdml.functional.checks import check_pairs_input, check_similarities_input
 from tfdml.functional.manifold import Affinity, Neighbors, Restart, walk_within_batch
 from tfdml.functional.softmax import own_against_others
 from tfdml.layers.proxies import ManifoldProxies
-from tfdml.losses.base import PairLoss
+from tfdml.losses.base import AllPairsLoss
 from tfdml.losses.n_pair import positives_against_negatives
 from tfdml.losses.proxy_base import ImageProxyLoss
 from tfdml.registry import register
@@ -126,7 +126,7 @@ class IntrinsicManifold(ManifoldLoss):
 
 
 @register("loss", "manifold_n_pair")
-class ManifoldNPair(PairLoss):
+class ManifoldNPair(AllPairsLoss):
     """Computes the manifold N-pair loss: random walks over the batch should reach positives more than negatives.
 
     The loss of an anchor is the mean over p of `log(1 + sum_n exp(scale (f_an - f_ap + margin)))`. It is EDMS (RW) of
@@ -140,8 +140,8 @@ class ManifoldNPair(PairLoss):
     Args:
         margin: Float. Minimum difference between the similarities of positives and negatives. Defaults to `0.0005`.
         scale, restart, affinity, neighbors: see `ContextualManifold`.
-        mining, mean: see `PairLoss`. Terms are positive pairs, and distances are `-scale f`. Defaults to `"all"` and
-            `"anchors"`.
+        mining, mean: see `AllPairsLoss`. Terms are positive pairs, and distances are `-scale f`. Defaults to `"all"`
+            and `"anchors"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:

@@ -7,13 +7,13 @@ from keras import ops
 from tfdml.functional.checks import check_class_numbers, check_pairs_input
 from tfdml.functional.distances import dot_products, unit_length
 from tfdml.functional.pairs import log_sum_exp, places_in_class
-from tfdml.losses.base import PairLoss
+from tfdml.losses.base import AllPairsLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative, Positive
 
 
 @register("loss", "n_pair")
-class NPair(PairLoss):
+class NPair(AllPairsLoss):
     """Computes the N-pair loss: a softmax of each positive against all negatives or one image per other class.
 
     The loss of an anchor is `log(1 + sum_n exp(scale (s_an - s_ap + margin)))`, where s are dot products. Every row is
@@ -45,7 +45,7 @@ class NPair(PairLoss):
         regularization: Float. Factor of each anchor's squared length before normalization, which is added to its loss
             and keeps the length small (Sohn, Improved Deep Metric Learning with Multi-class N-pair Loss Objective,
             2016). Defaults to `0.0`.
-        mining, mean: see `PairLoss`. Terms are positive pairs. Defaults to `"all"` and `"anchors"`.
+        mining, mean: see `AllPairsLoss`. Terms are positive pairs. Defaults to `"all"` and `"anchors"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
@@ -156,7 +156,7 @@ def _at_the_next_place(labels):
 
 
 @register("loss", "nt_xent")
-class NTXent(PairLoss):
+class NTXent(AllPairsLoss):
     """Computes the NT-Xent loss of SimCLR: a softmax of cosines of each positive against all negatives.
 
     The loss of an anchor i is the mean over its positives p of `-log(e_ip / (e_ip + sum_n e_in))` with
@@ -171,7 +171,7 @@ class NTXent(PairLoss):
 
     Args:
         temperature: Float. Divides the cosines. With lower values, the hardest pairs count more. Defaults to `0.1`.
-        mining, mean: see `PairLoss`. Terms are positive pairs. Defaults to `"all"` and `"anchors"`.
+        mining, mean: see `AllPairsLoss`. Terms are positive pairs. Defaults to `"all"` and `"anchors"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:

@@ -28,7 +28,7 @@ class NCA(DistanceLoss):
     Args:
         scale: Float. Factor of all distances. With larger values, only the nearest rows count. Defaults to `1.0`.
         distance: Name or spec of a distance; see `tfdml.losses.distances`. Defaults to `"squared_euclidean"`.
-        mining, mean: see `PairLoss`. Terms are anchors. Defaults to `"all"` and `"anchors"`.
+        mining, mean: see `AllPairsLoss`. Terms are anchors. Defaults to `"all"` and `"anchors"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:

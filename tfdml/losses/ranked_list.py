@@ -10,14 +10,14 @@ from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import distances
 from tfdml.functional.pairs import masked_softmax
 from tfdml.functional.statistics import mean_of, mined_pairs
-from tfdml.losses.base import PairLoss
+from tfdml.losses.base import AllPairsLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative, Positive, Share, number
 
 TEMPERATURES = ("positive_temperature", "negative_temperature")
 
 
-class RankedLists(PairLoss):
+class RankedLists(AllPairsLoss):
     """Base class of ranked list losses: own class within `alpha - margin`, other classes beyond `alpha`.
 
     See `RankedList` for the arguments. A loss without `balance` has a balance of 0.5, and a loss without a temperature
@@ -26,7 +26,7 @@ class RankedLists(PairLoss):
 
     Args:
         final_negative_temperature: see `RankedList`.
-        mining, mean: see `PairLoss`. Terms are queries. Defaults to `"all"` and `"anchors"`.
+        mining, mean: see `AllPairsLoss`. Terms are queries. Defaults to `"all"` and `"anchors"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Raises:
@@ -155,7 +155,7 @@ class RankedList(RankedLists):
         final_negative_temperature: Float or `None`. Value to which the callback `TemperatureSchedule` changes
             `negative_temperature` step by step, equation (15) of the paper. The training command adds the callback. If
             `None`, the temperature stays the same. Defaults to `None`.
-        mining, mean: see `PairLoss`. Terms are queries. Defaults to `"all"` and `"anchors"`.
+        mining, mean: see `AllPairsLoss`. Terms are queries. Defaults to `"all"` and `"anchors"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:

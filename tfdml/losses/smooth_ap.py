@@ -9,17 +9,17 @@ from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import cosines
 from tfdml.functional.pairs import other_rows
 from tfdml.functional.statistics import ranking_loss_and_slopes, with_slopes
-from tfdml.losses.base import PairLoss
+from tfdml.losses.base import AllPairsLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import Positive, Tensor
 
 
-class SmoothRanking(PairLoss):
+class SmoothRanking(AllPairsLoss):
     """Base class of losses on the smooth ranks of an anchor's positives, of which `cost` is the loss of one.
 
     Args:
         temperature, include_query: see `SmoothAP`.
-        mining, mean: see `PairLoss`. Terms are anchors. Defaults to `"all"` and `"anchors"`.
+        mining, mean: see `AllPairsLoss`. Terms are anchors. Defaults to `"all"` and `"anchors"`.
         reduction, name, dtype: see `EmbeddingLoss`.
     """
 
@@ -62,7 +62,7 @@ class SmoothAP(SmoothRanking):
             have a gradient. Defaults to `0.01`.
         include_query: Boolean. Whether the anchor itself is among its positives, as in the authors' code. It is then
             first in its own ranking, which makes the loss smaller. Defaults to `False`.
-        mining, mean: see `PairLoss`. Terms are anchors. Defaults to `"all"` and `"anchors"`.
+        mining, mean: see `AllPairsLoss`. Terms are anchors. Defaults to `"all"` and `"anchors"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
@@ -107,7 +107,7 @@ class PNP(SmoothRanking):
             to `"O"`.
         alpha: Float. Exponent of the form `"Dq"`. Defaults to `1.0`.
         b: Float. Factor of the form `"Ib"`. Defaults to `2.0`.
-        mining, mean: see `PairLoss`. Terms are anchors. Defaults to `"all"` and `"anchors"`.
+        mining, mean: see `AllPairsLoss`. Terms are anchors. Defaults to `"all"` and `"anchors"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:

@@ -7,13 +7,13 @@ from keras import ops
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import cosines
 from tfdml.functional.pairs import log_sum_exp
-from tfdml.losses.base import PairLoss
+from tfdml.losses.base import AllPairsLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import Positive
 
 
 @register("loss", "sup_con")
-class SupCon(PairLoss):
+class SupCon(AllPairsLoss):
     """Computes the supervised contrastive loss: a softmax over the batch that all positives of an image share.
 
     Each anchor should be more similar to its positives than to all other rows of the batch. The loss is from Khosla et
@@ -29,7 +29,7 @@ class SupCon(PairLoss):
     Args:
         temperature: Float. Divides the cosines. With lower values, the hardest pairs count more. Defaults to `0.1`.
         form: `"out"` to sum over positives outside the logarithm, or `"in"` to sum inside it. Defaults to `"out"`.
-        mining, mean: see `PairLoss`. Terms are anchors. Defaults to `"all"` and `"anchors"`.
+        mining, mean: see `AllPairsLoss`. Terms are anchors. Defaults to `"all"` and `"anchors"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:

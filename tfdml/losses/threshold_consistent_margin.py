@@ -7,13 +7,13 @@ from keras import ops
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import cosines, distances, unit_length
 from tfdml.functional.statistics import mined_pairs
-from tfdml.losses.base import Mean, PairLoss
+from tfdml.losses.base import AllPairsLoss, Mean
 from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative
 
 
 @register("loss", "threshold_consistent_margin")
-class ThresholdConsistentMargin(PairLoss):
+class ThresholdConsistentMargin(AllPairsLoss):
     """Computes the threshold-consistent margin loss (TCM), which holds all classes to the same two cosines.
 
     The loss is the mean of `positive_margin - s` over the positive pairs of the batch with a cosine s below
@@ -30,7 +30,7 @@ class ThresholdConsistentMargin(PairLoss):
         negative_margin: Float. Cosine up to which a negative pair costs nothing. Defaults to `0.5`.
         positive_weight: Float. Factor of the positives' mean. Defaults to `1.0`.
         negative_weight: Float. Factor of the negatives' mean. Defaults to `1.0`.
-        mining, mean: see `PairLoss`. Terms are the positive pairs and, in a separate mean, the negative pairs.
+        mining, mean: see `AllPairsLoss`. Terms are the positive pairs and, in a separate mean, the negative pairs.
             Defaults to `"all"` and `"nonzero"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 

@@ -8,14 +8,14 @@ from keras import ops
 
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import cosines, turned
-from tfdml.losses.base import Mean, PairLoss
+from tfdml.losses.base import AllPairsLoss, Mean
 from tfdml.losses.n_pair import positives_against_negatives
 from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative, Positive, number
 
 
 @register("loss", "tuplet_margin")
-class TupletMargin(PairLoss):
+class TupletMargin(AllPairsLoss):
     """Computes the tuplet margin loss: an N-pair loss of cosines that eases the angle between positives by a margin.
 
     The loss of an anchor is the mean over its positives p of
@@ -29,7 +29,7 @@ class TupletMargin(PairLoss):
     Args:
         margin: Float. The margin in radians, from 0 to below π. Defaults to `0.1`.
         scale: Float. Factor of the cosines. With larger values, the hardest negatives dominate. Defaults to `64.0`.
-        mining, mean: see `PairLoss`. Terms are positive pairs. Defaults to `"all"` and `"anchors"`.
+        mining, mean: see `AllPairsLoss`. Terms are positive pairs. Defaults to `"all"` and `"anchors"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
@@ -61,7 +61,7 @@ class TupletMargin(PairLoss):
 
 
 @register("loss", "intra_pair_variance")
-class IntraPairVariance(PairLoss):
+class IntraPairVariance(AllPairsLoss):
     """Computes the intra-pair variance loss: the cosines of each kind of pair should not be worse than their mean.
 
     A positive pair costs `max(0, (1 - positive_tolerance) m - s)^2` and a negative pair
@@ -76,7 +76,7 @@ class IntraPairVariance(PairLoss):
         positive_tolerance: Float. How far below their mean the cosines of positive pairs may be, as a share of it.
             Defaults to `0.01`.
         negative_tolerance: Float. How far above their mean the cosines of negative pairs may be. Defaults to `0.01`.
-        mining, mean: see `PairLoss`. Terms are the positive pairs and, in a separate mean, the negative pairs.
+        mining, mean: see `AllPairsLoss`. Terms are the positive pairs and, in a separate mean, the negative pairs.
             Defaults to `"all"` and `"pairs"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
