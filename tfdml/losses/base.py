@@ -17,7 +17,7 @@ from tfdml.functional.triplets import Mined
 from tfdml.layers.proxies import check_plain_keras
 from tfdml.layers.view_heads import Projector
 from tfdml.losses.miners import Miner, Mining
-from tfdml.registry.arguments import Tensor, Text, integer, several
+from tfdml.registry.arguments import Tensor, integer, several
 from tfdml.registry.fields import OF_KERAS, Declared
 from tfdml.registry.loss_hooks import LossHooks
 from tfdml.registry.parts import create
@@ -261,18 +261,16 @@ class AllPairsLoss(PairLoss):
     mining: Mining = "all"
 
 
-class DistanceLoss(AllPairsLoss):
+class DistanceLoss(PairLoss):
     """Base class of losses on pairs that are defined by a distance.
 
+    A subclass declares the arguments `mining: Mining`, see `PairLoss`, and `distance: Text`, the name or spec of a
+    distance, such as `"cosine"` or `"lp(p=1)"`; see `tfdml.losses.distances`.
+
     Args:
-        distance: Name or spec of a distance, such as `"cosine"` or `"lp(p=1)"`; see `tfdml.losses.distances`. Defaults
-            to `"euclidean"`.
-        mining, mean: see `AllPairsLoss`.
+        mean: see `PairLoss`.
         reduction, name, dtype: see `EmbeddingLoss`.
     """
-
-    _: KW_ONLY
-    distance: Text = "euclidean"
 
     def check_arguments(self):
         super().check_arguments()

@@ -9,8 +9,9 @@ from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.pairs import given_pairs
 from tfdml.functional.statistics import mined_pairs
 from tfdml.losses.base import DistanceLoss, Mean
+from tfdml.losses.miners import Mining
 from tfdml.registry import register
-from tfdml.registry.arguments import NotNegative
+from tfdml.registry.arguments import NotNegative, Text
 
 
 @register("loss", "contrastive")
@@ -67,7 +68,9 @@ class Contrastive(DistanceLoss):
     squared_negatives: bool = False
     pairs: Literal["all", "given"] = "all"
     _: KW_ONLY
+    mining: Mining = "all"
     mean: Mean = "none"
+    distance: Text = "euclidean"
 
     weighs_pairs = True
 

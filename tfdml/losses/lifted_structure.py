@@ -10,8 +10,9 @@ from tfdml.functional.distances import unit_length
 from tfdml.functional.pairs import hardest_negative, log_sum_exp
 from tfdml.functional.statistics import mined_pairs
 from tfdml.losses.base import DistanceLoss, Mean
+from tfdml.losses.miners import Mining
 from tfdml.registry import register
-from tfdml.registry.arguments import NotNegative
+from tfdml.registry.arguments import NotNegative, Text
 
 # The violation of a row without a negative.
 NO_NEGATIVE = -1e30
@@ -67,7 +68,9 @@ class LiftedStructure(DistanceLoss):
     form: Literal["smooth", "hard", "generalized"] = "smooth"
     normalize: bool = False
     _: KW_ONLY
+    mining: Mining = "all"
     mean: Mean = "pairs"
+    distance: Text = "euclidean"
 
     def call(self, labels, embeddings):
         labels, embeddings = check_pairs_input(labels, embeddings)

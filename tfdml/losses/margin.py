@@ -9,14 +9,14 @@ from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.pairs import Cutoff, LossCutoff, check_cutoffs
 from tfdml.functional.statistics import mined_pairs
 from tfdml.layers.proxies import ClassMargins
-from tfdml.losses.base import Mean, PairLoss
+from tfdml.losses.base import DistanceLoss, Mean
 from tfdml.losses.miners import Mining
-from tfdml.registry import create, register
+from tfdml.registry import register
 from tfdml.registry.arguments import Count, NotNegative, Text
 
 
 @register("loss", "margin")
-class Margin(PairLoss):
+class Margin(DistanceLoss):
     """Computes the margin loss: distances within a class stay below a boundary, distances between classes above it.
 
     A pair of anchor i costs `max(0, margin + y_ij (D_ij - beta_i))`, where y_ij is 1 within a class and -1 between
@@ -95,7 +95,6 @@ class Margin(PairLoss):
     def check_arguments(self):
         check_cutoffs(self.cutoff, self.nonzero_loss_cutoff)
         super().check_arguments()
-        self.distances = create("distance", self.distance)
         if self.learn_beta == "no":
             self.warn_of_unused(["nu"], "learn_beta")
 

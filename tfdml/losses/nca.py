@@ -7,6 +7,7 @@ from keras import ops
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.pairs import log_sum_exp
 from tfdml.losses.base import DistanceLoss
+from tfdml.losses.miners import Mining
 from tfdml.registry import register
 from tfdml.registry.arguments import Positive, Text
 
@@ -50,6 +51,7 @@ class NCA(DistanceLoss):
 
     scale: Positive = 1.0
     _: KW_ONLY
+    mining: Mining = "all"
     distance: Text = "squared_euclidean"
 
     def call(self, labels, embeddings, queries=None):

@@ -16,14 +16,14 @@ from tfdml.functional.triplets import (
     softplus,
     triplet_sums,
 )
-from tfdml.losses.base import PairLoss
+from tfdml.losses.base import DistanceLoss
 from tfdml.losses.miners import Mining
-from tfdml.registry import create, register
+from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative, Text
 
 
 @register("loss", "triplet")
-class Triplet(PairLoss):
+class Triplet(DistanceLoss):
     """Computes the triplet loss: each anchor should be closer to its own class than to others, by a margin.
 
     A triplet is an anchor, a positive of its class and a negative of another class. The loss of a triplet is
@@ -96,7 +96,6 @@ class Triplet(PairLoss):
     def check_arguments(self):
         check_cutoffs(self.cutoff, self.nonzero_loss_cutoff)
         super().check_arguments()
-        self.distances = create("distance", self.distance)
         if self.form == "dynamic":
             self.warn_of_unused(["margin"], "form")
 
