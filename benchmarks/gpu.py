@@ -155,22 +155,23 @@ def measured(arguments):
     for name in arguments.networks.split(","):
         for size in map(int, arguments.batches.split(",")):
             setting = f"{arguments.pixels} px, batch of {size}"
-            seconds = _or_reason(lambda: seconds_of_step(name, arguments.pixels, size, arguments.steps))  # noqa: B023
-            yield f"training step, {name}", setting, seconds, lambda value: f"{size / value:,.0f} images/s"  # noqa: B023
-    yield "evaluation", f"{arguments.images:,} embeddings", seconds_of_evaluation(arguments.images), lambda value: ""
+            try:
+                seconds = seconds_of_step(name, arguments.pixels, size, arguments.steps)
+                told = _in_ms(seconds), f"{size / seconds:,.0f} images/s"
+            except Exception as error:
+                # Each backend has its own error for too little memory.
+                told = f"{type(error).__name__}: {str(error).splitlines()[0][:60]}", ""
+            yield f"training step, {name}", setting, *told
+    seconds = seconds_of_evaluation(arguments.images)
+    yield "evaluation", f"{arguments.images:,} embeddings", _in_ms(seconds), ""
     for spec in LOSSES:
         own, other = seconds_of_loss(spec, arguments.rows)
-        compared = "" if other is None else f"pytorch-metric-learning: {1000 * other:.1f} ms"
-        yield f"loss with gradient, {spec}", f"{arguments.rows} embeddings", own, lambda value: compared  # noqa: B023
+        compared = "" if other is None else f"pytorch-metric-learning: {_in_ms(other)}"
+        yield f"loss with gradient, {spec}", f"{arguments.rows} embeddings", _in_ms(own), compared
 
 
-def _or_reason(measure):
-    """Returns the seconds, or why a measurement failed, such as too little memory."""
-    try:
-        return measure()
-    except Exception as error:
-        # Each backend has its own error for too little memory.
-        return f"{type(error).__name__}: {str(error).splitlines()[0][:60]}"
+def _in_ms(seconds):
+    return f"{1000 * seconds:,.1f} ms"
 
 
 def main():
@@ -184,9 +185,8 @@ def main():
     parser.add_argument("--minutes", type=float, default=10, help="Time after which nothing else is measured.")
     arguments = parser.parse_args()
     end, rows = time.perf_counter() + 60 * arguments.minutes, []
-    for what, setting, value, rate in measured(arguments):
-        time_of = value if isinstance(value, str) else f"{1000 * value:,.1f} ms"
-        rows.append([what, setting, time_of, "" if isinstance(value, str) else rate(value)])
+    for row in measured(arguments):
+        rows.append(row)
         if time.perf_counter() > end:
             rows.append(["stopped", f"after {arguments.minutes:g} minutes", "", ""])
             break

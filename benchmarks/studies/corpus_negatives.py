@@ -7,13 +7,12 @@ similarity to the image, and the share of images without any, over 5 divisions. 
 docs/records/corpus_negatives.json; without files, it prints the recorded table.
 """
 
-import argparse
-import json
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.markdown import markdown
+from benchmarks.studies.feature_files import record_of
 from pipelines.sampling.corpus import repeated, without_false
 from tfdml.neighbors.nearest import NO_NEIGHBOR, nearest_negatives, unit_length
 
@@ -66,17 +65,14 @@ def _cells(false, similarity, without):
     return f"{false:.1%}", f"{similarity:.3f}", f"{without:.1%}"
 
 
+def measured_of_files(name, paths):
+    """Returns the entry of the record for the files of a model's and a teacher's features, separated by a comma."""
+    own, taught = map(np.load, paths.split(","))
+    return {name: measured(own["embeddings"], taught["embeddings"], own["labels"])}
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="*", metavar="NAME=MODEL,TEACHER", help="Names and .npz files of features.")
-    given = parser.parse_args()
-    if given.files:
-        record = {}
-        for name, _, paths in (each.partition("=") for each in given.files):
-            own, taught = map(np.load, paths.split(","))
-            record[name] = measured(own["embeddings"], taught["embeddings"], own["labels"])
-        RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    print(table(json.loads(RECORD.read_text(encoding="utf-8"))))
+    print(table(record_of(__doc__, RECORD, measured_of_files, files="MODEL,TEACHER")))
 
 
 if __name__ == "__main__":

@@ -8,13 +8,12 @@ The command writes docs/records/drift.json and draws docs/images/drift.svg from 
 recorded table.
 """
 
-import argparse
-import json
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.markdown import markdown
+from benchmarks.studies.feature_files import record_of
 from docs import svg
 from tfdml.evaluation.drift import tested
 from tfdml.neighbors.nearest import unit_length
@@ -92,20 +91,17 @@ def drawing(record):
     return svg.document(WIDTH, HEIGHT, label, STYLE, lines)
 
 
+def measured_of_file(name, path):
+    """Returns the entries of the record for a file of features: drift to other classes, and to other vendors if any."""
+    file, found = np.load(path), {}
+    sources = np.array([Path(each).stem for each in file["names"].tolist()])
+    if len(np.unique(sources)) < len(np.unique(file["labels"])):
+        found[f"{name}, other vendors"] = measured(file["embeddings"], sources)
+    return {**found, f"{name}, other classes": measured(file["embeddings"], file["labels"])}
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="*", metavar="NAME=FILE", help="Names and .npz files of features.")
-    given = parser.parse_args()
-    if given.files:
-        record = {}
-        for name, _, path in (each.partition("=") for each in given.files):
-            file = np.load(path)
-            sources = np.array([Path(each).stem for each in file["names"].tolist()])
-            if len(np.unique(sources)) < len(np.unique(file["labels"])):
-                record[f"{name}, other vendors"] = measured(file["embeddings"], sources)
-            record[f"{name}, other classes"] = measured(file["embeddings"], file["labels"])
-        RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    record = json.loads(RECORD.read_text(encoding="utf-8"))
+    record = record_of(__doc__, RECORD, measured_of_file)
     PICTURE.write_text(drawing(record), encoding="utf-8")
     print(table(record))
 

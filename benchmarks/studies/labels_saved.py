@@ -7,13 +7,12 @@ random labels that reach the same accuracy, and prints the share of labels that 
 interval over divisions. It writes docs/records/labels_saved.json; without files, it prints the recorded table.
 """
 
-import argparse
-import json
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.markdown import markdown
+from benchmarks.studies.feature_files import record_of
 from tfdml.evaluation.statistics import bootstrap_intervals
 from tfdml.neighbors.nearest import unit_length
 from tfdml.neighbors.suggestions import suggested
@@ -90,17 +89,14 @@ def table(record):
     return markdown(["Dataset", "Choice", *(f"{budget} labels" for budget in BUDGETS)], rows)
 
 
+def measured_of_file(name, path):
+    """Returns the entry of the record for a file of features."""
+    file = np.load(path)
+    return {name: measured(file["embeddings"], file["labels"])}
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="*", metavar="NAME=FILE", help="Names and .npz files of features.")
-    given = parser.parse_args()
-    if given.files:
-        record = {}
-        for name, _, path in (each.partition("=") for each in given.files):
-            file = np.load(path)
-            record[name] = measured(file["embeddings"], file["labels"])
-        RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    print(table(json.loads(RECORD.read_text(encoding="utf-8"))))
+    print(table(record_of(__doc__, RECORD, measured_of_file)))
 
 
 if __name__ == "__main__":
