@@ -94,7 +94,7 @@ class TurnLosses:
 
     def update(self, turns, losses):
         """Adds the loss of each part of a batch. `turns` `[parts]` are the learners of the parts, or -1 for none."""
-        for turn, loss in zip(ops.unstack(turns), losses, strict=True):
+        for turn, loss in zip(ops.unstack(turns, num=len(losses)), losses, strict=True):
             for k, mean in enumerate(self.means):
                 own = ops.equal(turn, k)
                 mean.update_state(ops.where(own, loss, 0.0), sample_weight=ops.cast(own, "float32"))
