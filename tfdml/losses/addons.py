@@ -58,7 +58,7 @@ class NpairsMultilabelLoss(EmbeddingLoss):
     """Computes the N-pairs loss of images with several labels, a replacement for `tfa.losses.NpairsMultilabelLoss`.
 
     The loss is the cross-entropy of each row's softmax with the columns, in proportion to the number of labels that the
-    row shares with each column. For embeddings, use a loss on pairs, such as `SupCon`: it takes the same labels.
+    row shares with each column. For embeddings, use a loss on pairs, such as `SupCon`, with boolean labels.
 
     Args:
         reduction, name, dtype: see `EmbeddingLoss`.
