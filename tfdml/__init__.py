@@ -40,12 +40,13 @@ if startup.begin():
                 Multilevel,
                 MultiTail,
                 Single,
+                TwoStreams,
                 TwoTowers,
                 memories,
             )
 
             __all__ += ["AttentionEnsemble", "DivideAndConquer", "EmbeddingModel", "MultiHead", "MultiTail"]
-            __all__ += ["Features", "Joined", "Multilevel", "Single", "TwoTowers", "memories"]
+            __all__ += ["Features", "Joined", "Multilevel", "Single", "TwoStreams", "TwoTowers", "memories"]
             __all__ += ["ImageEmbedder", "Index", "callbacks", "data", "evaluation", "load", "methods", "optimizers"]
             __all__ += ["from_preset", "reporting", "save_preset", "serving", "upload_preset"]
 

@@ -25,6 +25,7 @@ from tfdml.methods import MultiHead as MultiHead
 from tfdml.methods import Multilevel as Multilevel
 from tfdml.methods import MultiTail as MultiTail
 from tfdml.methods import Single as Single
+from tfdml.methods import TwoStreams as TwoStreams
 from tfdml.methods import TwoTowers as TwoTowers
 from tfdml.methods import memories as memories
 from tfdml.run.loading import ImageEmbedder as ImageEmbedder

@@ -92,6 +92,7 @@ CASES = {
         "multilevel(endpoints=('stage1', 'stage2'), reduced=4, hidden=8, cascade=(1.0, 0.5))",
     ),
     "fixed_proxies": ("contextual_manifold(classes=8, proxies='images')", GENTLE, "single"),
+    "streams": ("contrastive", GENTLE, "two_streams"),
     "blocks": ("triplet(mining='all')", GENTLE, "single", None, 1, "kept"),
     "recomputed_blocks": ("triplet(mining='all')", GENTLE, "single", None, 1, "recomputed"),
 }
@@ -154,6 +155,8 @@ def three_steps(strategy, devices, loss, optimizer, method, memory=None, pieces=
         data = strategy.distribute_datasets_from_function(share_of)
     else:
         data = training_batches(split, sampler, prepare, **at)
+    if method == "two_streams":
+        data = data.map(lambda images, batch: ({"query": images, "gallery": images[:, ::-1]}, batch))
     average = WeightAverage(0.5)
     callbacks = [progress, average, HeldProxies()]
     history = model.fit(data, callbacks=callbacks, verbose=0, shuffle=False).history
@@ -176,7 +179,11 @@ def random_split():
 
 
 def make_model(loss, optimizer, method, memory, pieces, blocks):
-    model = registry.create("method", method, backbone=make_backbone(blocks), embedding_size=16)
+    networks = [make_backbone(blocks) for _ in range(1 + (method == "two_streams"))]
+    if method == "two_streams":
+        model = tfdml.TwoStreams(*(tfdml.Single(network, embedding_size=16) for network in networks))
+    else:
+        model = registry.create("method", method, backbone=networks[0], embedding_size=16)
     model(np.zeros((1, SIDE, SIDE, 3), np.float32))
     if blocks == "recomputed":
         assert recompute_blocks(model.backbone) == 2

@@ -4,6 +4,7 @@ from tfdml.methods.divide_and_conquer import DivideAndConquer
 from tfdml.methods.embedding_model import EmbeddingModel
 from tfdml.methods.ensembles import AttentionEnsemble, MemberEnsemble
 from tfdml.methods.heads import Features, Joined, MultiHead, Multilevel, MultiTail, Single
+from tfdml.methods.two_streams import TwoStreams
 from tfdml.methods.two_towers import TwoTowers
 
 __all__ = [
@@ -17,5 +18,6 @@ __all__ = [
     "MultiTail",
     "Multilevel",
     "Single",
+    "TwoStreams",
     "TwoTowers",
 ]
