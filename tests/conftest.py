@@ -75,13 +75,18 @@ def pytest_itemcollected(item):
 
 
 def pytest_generate_tests(metafunc):
-    """Runs a test that takes `loss_spec` on every registered loss, and so on: see `specs_by_fixture`."""
+    """Runs a test that takes `loss_spec` on every registered loss, and so on: see `specs_by_fixture`.
+
+    Tests run on the first spec of each loss by day, and on its other specs at night.
+    """
     from tests.loss_specs import specs_by_fixture
 
     # Sorted, since processes of pytest-xdist have to agree on the order of the tests.
     fixtures = {"loss_spec", "one_spec_a_loss", "pair_loss_spec", "proxy_loss_spec", "regularizer_spec"}
     for fixture in sorted(fixtures.intersection(metafunc.fixturenames)):
-        metafunc.parametrize(fixture, specs_by_fixture()[fixture])
+        by_day, night = specs_by_fixture()["one_spec_a_loss"], pytest.mark.nightly
+        specs = specs_by_fixture()[fixture]
+        metafunc.parametrize(fixture, [spec if spec in by_day else pytest.param(spec, marks=night) for spec in specs])
 
 
 # Bytes that have to be free in memory for the files of the tests, which are less than one GiB at a time.

@@ -78,7 +78,7 @@ def shares(names):
         ("backbones.md", 1, makes_backbones, ""),
         pytest.param("training.md", 1, averages, "", marks=pytest.mark.slow),
         pytest.param("losses.md", 4, trains, "0.24", marks=pytest.mark.slow),
-        pytest.param("divide_and_conquer.md", 1, divides, "", marks=pytest.mark.slow),
+        pytest.param("divide_and_conquer.md", 1, divides, "", marks=pytest.mark.nightly),
         pytest.param("from_pytorch_metric_learning.md", 3, replicates, "'queries': 5000", marks=pytest.mark.slow),
     ],
 )
@@ -268,6 +268,7 @@ def test_the_picture_of_a_threshold_is_up_to_date():
     assert picture == draw_verification.drawing(), "run: python -m docs.draw_verification"
 
 
+@pytest.mark.nightly
 def test_the_picture_of_losses_is_up_to_date():
     """Coordinates may differ by a pixel where gradients are rounded in another way."""
     shown, drawn = (

@@ -32,7 +32,7 @@ FLAGS = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_best_model_is_between_the_pretrained_and_the_final_one(tmp_path):
     run_dir = tmp_path / "run"
     done = train(run_dir, *FLAGS, "--epochs=1")

@@ -36,7 +36,7 @@ def animals(tmp_path, write_images):
     return photos
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_search_that_is_killed_goes_on_and_never_opens_the_test(animals, tmp_path):
     search = tmp_path / "search"
     given = [f"--data_dir={animals}", *FIXED, f"--tune_dir={search}"]

@@ -23,7 +23,7 @@ TOLERANCES = {1: 1e-5, STEPS: 1e-4}
 DRAWN = ("margin", "triplet(mining='distance_weighted')")
 LOSSES = [spec for name in registry.names("loss") for spec in LOSS_SPECS.get(name, [name])]
 LOSSES = [spec for spec in [*LOSSES, *SUM_SPECS] if spec not in DRAWN]
-BY_DAY = ("multi_similarity", "nested(loss='multi_similarity', dims=(1, 2, 4))", "vicreg(projector=(8, 4))")
+BY_DAY = ("nested(loss='multi_similarity', dims=(1, 2, 4))",)
 BY_DAY += ("triplet(mining='batch_hard') + 0.5*proxy_anchor(classes=7)",)
 METHODS = {
     "single": "single(embedding_size=8)",
@@ -62,8 +62,7 @@ CASES |= {
     "learning rates of groups": case("single", PROXIES, optimizer=f"sgd({RATE}, lr_multipliers={{'loss': 10}})"),
     "a frozen backbone": case("single", PROXIES, optimizer=f"sgd({RATE}, frozen_steps={{'backbone': 3}})"),
 }
-DAILY = [f"single, {loss}" for loss in BY_DAY] + [f"attention_ensemble, {PROXIES}", "a memory", "statistics are frozen"]
-DAILY += ["divide_and_conquer, its first learner"]
+DAILY = [f"single, {loss}" for loss in BY_DAY] + ["a memory", "divide_and_conquer, its first learner"]
 IN_TURN = [pytest.param(name, marks=() if name in DAILY else pytest.mark.nightly) for name in CASES]
 
 

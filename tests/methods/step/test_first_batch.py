@@ -94,8 +94,7 @@ def images_from(low, high):
     return np.random.default_rng(0).uniform(low, high, (16, 12, 12, 3)).astype("float32")
 
 
-@pytest.mark.parametrize("dataset", [False, True])
-@pytest.mark.parametrize("run_eagerly", [False, True])
+@pytest.mark.parametrize("dataset, run_eagerly", [(False, True), (True, False)])
 def test_fit_warns_once_of_pixels_on_another_scale(dataset, run_eagerly):
     for images, received in (
         (images_from(0, 255).astype("uint8"), "outside of this model's range. Expected values from -2 to 2"),
@@ -105,13 +104,12 @@ def test_fit_warns_once_of_pixels_on_another_scale(dataset, run_eagerly):
         assert len(told) == 1 and received in told[0] and "tfdml.data.pxk" in told[0]
 
 
-@pytest.mark.parametrize("dataset", [False, True])
 @pytest.mark.parametrize(
-    "labels, batch_size, words",
+    "labels, batch_size, words, dataset",
     [
-        (LABELS, 1, "has a single image, so Triplet has no pair"),
-        (LABELS, 4, "has images of one class only, so Triplet has no negative pair"),
-        (np.arange(16) % 8, 8, "has no two images of the same class, so Triplet has no positive pair"),
+        (LABELS, 1, "has a single image, so Triplet has no pair", False),
+        (LABELS, 4, "has images of one class only, so Triplet has no negative pair", True),
+        (np.arange(16) % 8, 8, "has no two images of the same class, so Triplet has no positive pair", False),
     ],
 )
 def test_fit_warns_once_of_a_first_batch_without_pairs(labels, batch_size, words, dataset):
@@ -128,7 +126,7 @@ def test_fit_warns_once_of_equal_embeddings():
     "labels, options",
     [
         (LABELS, {}),
-        (LABELS, {"jit_compile": True}),
+        pytest.param(LABELS, {"jit_compile": True}, marks=pytest.mark.slow),
         (LABELS, {"steps_per_execution": 2, "batch_size": 8}),
         (LABELS, {"loss": "proxy_anchor(classes=4)", "batch_size": 1}),
         (np.arange(16), {"memory": "xbm(size=64)"}),

@@ -150,7 +150,7 @@ def test_the_command_of_the_page_trains(folder, tmp_path):
     ok(module, *small, "--dataset=folder(test_classes=0.3)", *flags, "--epochs=2", "--steps_per_epoch=2")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_resumed_run_ends_with_the_same_bits(tmp_path):
     from tests.run_helpers import result, train_flags
 

@@ -123,7 +123,13 @@ def test_arguments_that_fit_fill_a_batch(sampler, fits):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("recipe", RUNS)
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        recipe if recipe in ("cub_dnc", "cub_rll") else pytest.param(recipe, marks=pytest.mark.nightly)
+        for recipe in RUNS
+    ],
+)
 def test_a_recipe_of_each_paper_runs_on_few_images(recipe, photos, tmp_path):
     data = ["--dataset=folder", f"--data_dir={photos}", "--initial_weights=", "--image_size=24", "--noprojector"]
     transforms = ["--train_transform=random_crop", "--test_transform=warp"]
@@ -138,7 +144,7 @@ def test_a_recipe_of_each_paper_runs_on_few_images(recipe, photos, tmp_path):
         assert f"{change.partition(' instead of ')[0]}\n" in written
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_scaled_run_resumes_exactly_and_is_that_of_the_flags_it_wrote(photos, tmp_path):
     data = ["--dataset=folder", f"--data_dir={photos}", "--initial_weights=", "--image_size=24", "--noprojector"]
     own = [*RUNS["cub_dnc"], "--train_transform=random_crop", "--test_transform=warp", "--eval_every=1"]

@@ -246,8 +246,8 @@ def test_connections_are_used_again(photos, model, monkeypatch):
 
 
 # The page on stores has commands with PostgreSQL.
-@pytest.mark.slow
-@pytest.mark.parametrize("engine", ["qdrant", pytest.param("postgresql", marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("engine", ["qdrant", "postgresql"])
 def test_the_commands(engine, photos, embedded, tmp_path):
     address, flags = place(engine, tmp_path), [f"--model={exported()}"]
     done = ok("tfdml.index", *flags, f"--images={photos / 'odd'}", f"--out={address}")
