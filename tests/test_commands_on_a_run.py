@@ -151,7 +151,7 @@ def test_search_and_index_bad_input(tmp_path):
         (
             "tfdml.search",
             ["--index=x"],
-            "Set exactly one of: the paths of images to search for, --duplicates, and --label",
+            "Set exactly one of: images or a --text to search for, --duplicates, and --label",
         ),
         (
             "tfdml.search",

@@ -69,7 +69,7 @@ def test_every_setting_is_one_that_there_is(path):
     make_method(method, values.backbone, values.embedding_size // learners * min(learners, 2))
     for chain in (values.train_transform, values.test_transform):
         for spec in chain.split("|"):
-            registry.create("transform", spec, size=values.image_size)
+            registry.create("transform", spec, size=values.image_size or 224)
     assert values.dataset.partition("(")[0] in registry.names("dataset")
 
 

@@ -59,7 +59,8 @@ class TwoStreams(EmbeddingModel):
     """
 
     def __init__(self, query: keras.Model, gallery: keras.Model, **kwargs: Unpack[JoinedArguments]):
-        super().__init__(**{"preprocessing": getattr(query, "preprocessing", None), **kwargs})
+        of_query = {"preprocessing": query.preprocessing} if isinstance(query, EmbeddingModel) else {}
+        super().__init__(**{**of_query, **kwargs})
         self.query, self.gallery = query, gallery
 
     def backbones(self) -> list[keras.layers.Layer]:

@@ -7,6 +7,8 @@ import os
 import sys
 from types import ModuleType
 
+# Whether TensorFlow is installed. A constant, because graphs of tf.data cannot look for a package.
+HAS_TENSORFLOW = importlib.util.find_spec("tensorflow") is not None
 TITLES = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch", "openvino": "OpenVINO"}
 
 
@@ -21,7 +23,7 @@ def uses_tensorflow() -> bool:
 
     On another backend, TensorFlow would reserve the memory of the GPU, even if it is only used for data.
     """
-    return backend_name() == "tensorflow" and importlib.util.find_spec("tensorflow") is not None
+    return HAS_TENSORFLOW and backend_name() == "tensorflow"
 
 
 def tensorflow_if_used() -> ModuleType | None:
