@@ -33,13 +33,14 @@ def message_of_check(text):
 
 
 def check(condition, text):
-    """Raises an error with this text unless the condition, a boolean scalar tensor, is True.
+    """Raises an error with this text unless the condition, a boolean or a boolean scalar tensor, is True.
 
     Returns the operation in a TensorFlow graph, for `after`. A function that JAX compiles cannot raise an error.
     """
-    if tf is not None:
+    if tf is not None and not isinstance(condition, bool):
         return tf.debugging.assert_equal(condition, True, message_of_check(text))
-    if (known := concrete(condition)) is not None and not known:
+    known = condition if isinstance(condition, bool) else concrete(condition)
+    if known is not None and not known:
         raise ValueError(text)
     return None
 

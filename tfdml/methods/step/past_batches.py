@@ -130,7 +130,7 @@ class PastBatches:
         stored, names, steps = (each[learner] for each in (self._embeddings, self._labels, self._steps))
         size, queries = self.memory.size, ops.shape(embeddings)[0]
         message = f"The memory must hold at least one batch. Received: size={size}, which is less. Increase size."
-        fits = check(ops.convert_to_tensor(queries) <= size, message)
+        fits = check(queries <= size, message)
         gallery = after([fits], ops.concatenate([embeddings, ops.convert_to_tensor(stored)], axis=0)[:size])
         own = self._compared(labels, embeddings, stored, names, steps)
         of_gallery = ops.concatenate([own, ops.convert_to_tensor(names)], axis=0)[:size]
