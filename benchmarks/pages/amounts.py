@@ -4,8 +4,7 @@ import ast
 import statistics
 
 from benchmarks.studies.columns import share_of_changed
-from tfdml.run.study.runs import curve
-from tfdml.run.study.tables import gain_of
+from tfdml.run.study.tables import curves_of, gain_of
 
 # Percentage points. A row is flat if validation gained less in the last quarter of the steps. A row has learned if it
 # is at least this far above its initial weights; of an ensemble, its single members are.
@@ -47,8 +46,12 @@ def visits_per_class(recorded, name, classes):
 
 
 def gain(recorded, name):
-    """Returns the gain on validation classes in the last quarter, in percentage points, or None without a curve."""
-    curves = [curve(path) for path in recorded.run_dirs(name)]
+    """Returns the gain on validation classes in the last quarter, in percentage points, or None without a curve.
+
+    The gain of an ensemble is the mean over its members.
+    """
+    runs = zip(recorded.results(name), recorded.run_dirs(name), strict=True)
+    curves = [each for result, path in runs for each in curves_of(result, path)]
     return 100 * statistics.mean(map(gain_of, curves)) if all(len(each) > 2 for each in curves) else None
 
 
