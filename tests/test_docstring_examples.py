@@ -26,8 +26,8 @@ NAMES = {"np": np, "keras": keras, "tf": tf, "tfdml": tfdml, "ops": keras.ops}
 ROUNDING = 0.5
 # Parts of names of packages with examples that build networks, which needs seconds each.
 SLOW = ("tfdml.methods", "tfdml.serving", "tfdml.callbacks", "tfdml.reporting", "tfdml.backbones")
-# Those that also train several learners.
-NIGHTLY = ("tfdml.methods.divide_and_conquer", "tfdml.methods.ensembles", "tfdml.methods.heads")
+# Those that also train.
+NIGHTLY = ("tfdml.methods", "tfdml.callbacks")
 
 
 def examples():
@@ -40,7 +40,7 @@ def examples():
             thing = getattr(module, name)
             home = getattr(thing, "__module__", None) or ""
             marks = [pytest.mark.slow] if home.startswith(SLOW) else []
-            marks += [pytest.mark.nightly] if home.startswith(NIGHTLY) and name not in ("Features", "Single") else []
+            marks += [pytest.mark.nightly] if home.startswith(NIGHTLY) and name != "Single" else []
             for code in re.findall(r"Example:\n\n```python\n(.*?)```", inspect.getdoc(thing) or "", re.DOTALL):
                 found[home, name, code] = pytest.param(code, id=name, marks=marks)
     return list(found.values())

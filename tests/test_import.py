@@ -73,7 +73,13 @@ def test_import_adds_no_heavy_module():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("module", ["pipelines.datasets", "pipelines.preprocessing", "tfdml.registry"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "tfdml.registry",
+        *(pytest.param(f"pipelines.{each}", marks=pytest.mark.nightly) for each in ("datasets", "preprocessing")),
+    ],
+)
 def test_a_part_may_be_imported_first(module):
     done = python(f"import {module}")
     assert (done.returncode, done.stderr) == (0, "")

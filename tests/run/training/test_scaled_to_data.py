@@ -125,10 +125,7 @@ def test_arguments_that_fit_fill_a_batch(sampler, fits):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "recipe",
-    [
-        recipe if recipe in ("cub_dnc", "cub_rll") else pytest.param(recipe, marks=pytest.mark.nightly)
-        for recipe in RUNS
-    ],
+    [recipe if recipe == "cub_dnc" else pytest.param(recipe, marks=pytest.mark.nightly) for recipe in RUNS],
 )
 def test_a_recipe_of_each_paper_runs_on_few_images(recipe, photos, tmp_path):
     data = ["--dataset=folder", f"--data_dir={photos}", "--initial_weights=", "--image_size=24", "--noprojector"]
