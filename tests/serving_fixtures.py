@@ -44,6 +44,22 @@ def exported_tolerant():
     return made_once("exported-tolerant", lambda path: export(*two_learners(), path, tolerant=True))
 
 
+@functools.cache
+def towers():
+    """A model with two towers for images and texts, and its preprocessor."""
+    keras.utils.set_random_seed(0)
+    text = tfdml.texts.SmallText(width=8, depth=1, heads=2, length=32)
+    model = tfdml.TwoTowers(tfdml.backbones.Small(width=4, stages=2), text, embedding_size=16)
+    model(np.zeros((1, SIZE, SIZE, 3), np.float32))
+    return model, Preprocessor("resize_short|center_crop", image_size=SIZE, **preprocessing_of(model))
+
+
+@functools.cache
+def exported_towers():
+    """Folder of the SavedModel of `towers`."""
+    return made_once("exported-towers", lambda path: export(*towers(), path, tolerant=True))
+
+
 def picture(seed, height=30, width=40, kind="PNG"):
     """The contents of a file with random pixels."""
     file = io.BytesIO()
