@@ -93,8 +93,8 @@ def embedded_alone(model, images):
 @functools.cache
 def loaded(digest):
     """The exported model with a hash, loaded once for all tests: each time takes most of a second."""
-    paths = {model_hash(path()): path() for path in (exported, exported_tolerant)}
-    return ExportedModel(paths[digest])
+    paths = (path() for path in (exported, exported_tolerant, exported_towers))
+    return ExportedModel(next(path for path in paths if model_hash(path) == digest))
 
 
 @pytest.fixture(scope="module", autouse=True)

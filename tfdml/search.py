@@ -118,16 +118,17 @@ def print_neighbors(
 ):
     """Prints the neighbors of images, of a text or of both and, if `picture` is a path, draws them.
 
-    If --threshold is set to `setting`, less similar neighbors are left out. A fitted threshold only marks them. It
-    is not used for texts, because their similarities have another scale. `form` is `table` or `json`. If `box` is not
-    `None`, it is the part of each image to search for.
+    If --threshold is set to `setting`, less similar neighbors are left out. A fitted threshold only marks them. Texts
+    have their own, because their similarities have another scale, and images with a text have none. `form` is `table`
+    or `json`. If `box` is not `None`, it is the part of each image to search for.
     """
     from tfdml.serving.image_list import with_box
     from tfdml.serving.index.contact_sheet import draw
     from tfdml.serving.index.searcher import adaptive_search
     from tfdml.serving.index.threshold import NONE
 
-    threshold = _threshold(searcher, setting or (NONE if text else ""), form)
+    both = bool(text and queries)
+    threshold = _threshold(searcher, setting or (NONE if both else ""), form, "text" if text else "image")
     boxes = None if box is None else [box] * len(queries)
     if text:
         vectors = searcher.embed_query(queries or None, text, text_weight, boxes)
@@ -161,11 +162,11 @@ def print_neighbors(
             print(f"  no image with a similarity of at least --threshold={threshold.value:g}; {nearest_has}")
 
 
-def _threshold(searcher, setting, form):
+def _threshold(searcher, setting, form, queries="image"):
     """Returns the `Threshold` of a search and prints its origin if it was fitted."""
     from tfdml.serving.index.threshold import difference, threshold_for
 
-    threshold = threshold_for(searcher, setting)
+    threshold = threshold_for(searcher, setting, queries)
     if threshold.fitted is not None and form != "json":
         print(threshold.in_words(len(searcher)))
     if warning := difference(searcher, threshold):

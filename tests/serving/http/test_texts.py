@@ -65,11 +65,11 @@ def test_a_batch_of_all_kinds(searcher):
         Query(image, 2, text="red", text_weight=1.0),
         Query(None, 2, text="to"),
     ]
-    answers = answer_all(searcher, queries, lambda searcher: Threshold(0.95))
+    answers = answer_all(searcher, queries, lambda _: Threshold(0.95), lambda _: Threshold(0.25))
     assert answers[2] is None
     found = [answer.embedding.tolist() for answer in answers if answer]
     assert found == [[4, 1, 2, 3], [sum(image), len(image), 0, 1], [3, 1, 2, 3], [2, 1, 2, 3]]
-    assert [answer.threshold.value for answer in answers if answer] == [None, 0.95, None, None]
+    assert [answer.threshold.value for answer in answers if answer] == [0.25, 0.95, None, 0.25]
 
 
 def test_what_the_metrics_count(client):

@@ -247,11 +247,19 @@ DECODERS = max(4, min(8, os.cpu_count() or 1))
 LAST_SECONDS = 0.5
 
 
-def create_app(searcher, limits=None, *, batch_size=32, token="", hosts=(), threshold=lambda searcher: Threshold()):
+def no_threshold(searcher):
+    """Returns a `Threshold` that accepts everything."""
+    del searcher
+    return Threshold()
+
+
+def create_app(
+    searcher, limits=None, *, batch_size=32, token="", hosts=(), threshold=no_threshold, text_threshold=no_threshold
+):
     """Returns an ASGI app that answers requests from the index of a `Searcher`, within `limits`; see `Limits`.
 
     `batch_size` is the largest number of images that the model embeds at once. For `token` and `hosts`, see `Guard`.
-    The function `threshold` returns the `Threshold` of a searcher's index.
+    The functions `threshold` and `text_threshold` return the `Threshold` of a searcher's index, for images and texts.
     """
     limits, metrics, index = limits or Limits(), Metrics(searcher.manifest["metric"]), CurrentIndex(searcher)
 
@@ -263,7 +271,7 @@ def create_app(searcher, limits=None, *, batch_size=32, token="", hosts=(), thre
         metrics.batches.inc()
         metrics.images.inc(sum(query.image is not None for query in queries))
         metrics.texts.inc(sum(query.text is not None for query in queries))
-        return answer_all(index.searcher, queries, threshold)
+        return answer_all(index.searcher, queries, threshold, text_threshold)
 
     # Decode each image separately, so that an image that is slow or fails does not affect the others.
     decoders = Batcher(decode, 1, threads=DECODERS)

@@ -221,10 +221,10 @@ class Answer:
     is_of_image: bool = True
 
 
-def answer_all(searcher, queries, threshold):
+def answer_all(searcher, queries, threshold, text_threshold):
     """Returns the answers to queries, like `answer`. Images that another model has read are answered by its searcher.
 
-    The function `threshold` returns the `Threshold` of a searcher.
+    The functions `threshold` and `text_threshold` return the `Threshold` of a searcher for images and for texts.
     """
     places = {}
     for place, query in enumerate(queries):
@@ -232,18 +232,26 @@ def answer_all(searcher, queries, threshold):
         places.setdefault(searcher if is_current else query.reader, []).append(place)
     answers = [None] * len(queries)
     for reader, some in places.items():
-        of_reader = answer(reader, [queries[place] for place in some], threshold(reader))
+        of_reader = answer(reader, [queries[place] for place in some], threshold(reader), text_threshold(reader))
         for place, one in zip(some, of_reader, strict=True):
             answers[place] = one
     return answers
 
 
-def answer(searcher, queries, threshold=ANY):
-    """Returns the `Answer` to each `Query`, or `None` if its image cannot be read."""
+def answer(searcher, queries, threshold=ANY, text_threshold=ANY):
+    """Returns the `Answer` to each `Query`, or `None` if its image cannot be read.
+
+    There is no threshold for an image together with a text, because their sum has yet another scale.
+    """
     embeddings, valid = _embedded(searcher, queries)
     metric = searcher.manifest["metric"]
     answers = [
-        Answer(embedding, threshold=threshold if query.text is None else ANY, metric=metric, is_of_image=not query.text)
+        Answer(
+            embedding,
+            threshold=threshold if query.text is None else text_threshold if query.image is None else ANY,
+            metric=metric,
+            is_of_image=query.text is None,
+        )
         if readable
         else None
         for query, embedding, readable in zip(queries, embeddings, valid, strict=True)
