@@ -11,6 +11,8 @@ from pipelines.operations import tf
 # Separates the captions of an image in a table, and templates of captions.
 SEPARATOR = "|"
 PLACE = "{}"
+# The template of models that were not trained with templates.
+TEMPLATE = "a photo of a {}"
 
 
 class Captions:

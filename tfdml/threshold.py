@@ -42,8 +42,9 @@ flags.DEFINE_enum(
 )
 flags.DEFINE_string(
     "captions",
-    "a photo of a {}",
-    "With --embeddings and --queries=text, templates of texts with {} for the label, separated by |.",
+    "",
+    "With --embeddings and --queries=text, templates of texts with {} for the label, separated by |. If not set, the "
+    "templates of the model, or a photo of a {}.",
 )
 flags.DEFINE_enum("split", "validation", ["validation", "test"], "Classes of the run to fit the threshold on.")
 flags.DEFINE_string("data_dir", "", "Folder of the dataset. If not set, the folder that the run used.")
@@ -127,10 +128,11 @@ def _texts_of_model(embeddings, templates, into):
     from tfdml.run.experiment.labeled_embeddings import texts_of_files
     from tfdml.serving.exported_model import ExportedModel
     from tfdml.serving.index.threshold import check_embeddings, model_folder_of
+    from tfdml.serving.model_card import templates_of
 
     folder = model_folder_of(into)
     check_embeddings(embeddings, folder)
-    return texts_of_files(embeddings, templates, ExportedModel(folder).embed_texts)
+    return texts_of_files(embeddings, templates or templates_of(folder), ExportedModel(folder).embed_texts)
 
 
 def in_words(threshold):

@@ -248,6 +248,8 @@ def export_run(run_dir, which, out, *, dims=0, whiten=False, changes=(), **forma
     model = trained_model(run_dir, which, changes)
     projection = _projection(model, run_dir, which, dims, whiten, changes) if dims else None
     about = facts_of_run(RunDirectory(run_dir), which, model)
+    if templates := RunDirectory(run_dir).settings().data.captions:
+        about["templates"] = templates
     # The run's threshold is not valid for an embedding with other dimensions.
     if not dims:
         about["run_sha256"] = sha256_of(RunDirectory(run_dir), which)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from pipelines.captions import TEMPLATE
 from tfdml.files.checked import damaged, read_record, write_atomically, write_record
 from tfdml.registry.arguments import sides_of
 from tfdml.run.experiment.threshold import ENTRIES, for_people
@@ -35,6 +36,11 @@ def read_card(path):
     return facts
 
 
+def templates_of(path):
+    """Returns the templates of texts about a class, separated by `|`, from the card in a SavedModel's folder."""
+    return read_card(path).get("templates", TEMPLATE)
+
+
 def readme(facts):
     """Returns the text of README.md."""
     what, thresholds = "features of images" if "dims" in facts["images"] else "images", {}
@@ -51,6 +57,7 @@ def readme(facts):
         **({"`model.tflite`": f"`embed_images` for LiteRT, weights in {facts['lite']}"} if facts["lite"] else {}),
         **({"`model.onnx`": "`embed_images` for ONNX Runtime"} if facts["onnx"] else {}),
         **thresholds,
+        **({"templates of texts": f"`{facts['templates']}`"} if "templates" in facts else {}),
         "SHA-256 of the model": f"`{facts['sha256']}`",
         "versions": ", ".join(f"{name} {version}" for name, version in facts["versions"].items()),
     }

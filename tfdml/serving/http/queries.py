@@ -191,8 +191,8 @@ class Query:
     """A query image, as `Searcher.read` returned it or as a file, with the wanted number of neighbors and a filter.
 
     If `k` is 0, only the embedding is wanted. `reader` is the `Searcher` that has read the image, or `None` for a file.
-    With a `text`, the query is the text if there is no image, and otherwise the sum of both embeddings, with the
-    weights `text_weight` and `1 - text_weight`.
+    With a `text`, the query is the text alone or, next to an image, the sum of both embeddings, with the weights
+    `text_weight` and `1 - text_weight`.
     """
 
     image: np.ndarray | bytes | None
@@ -241,7 +241,7 @@ def answer_all(searcher, queries, threshold, text_threshold):
 def answer(searcher, queries, threshold=ANY, text_threshold=ANY):
     """Returns the `Answer` to each `Query`, or `None` if its image cannot be read.
 
-    There is no threshold for an image together with a text, because their sum has yet another scale.
+    An image together with a text has no threshold, because their sum has yet another scale.
     """
     embeddings, valid = _embedded(searcher, queries)
     metric = searcher.manifest["metric"]
