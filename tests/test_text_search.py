@@ -2,8 +2,10 @@
 
 import json
 
+import numpy as np
 import pytest
 
+import tfdml
 from tests.commands import assert_one_error, last_json, ok, run
 from tests.run_helpers import pictures, straight_run
 from tfdml.run.experiment.threshold import threshold_of
@@ -75,3 +77,18 @@ def test_a_run_without_texts_is_told():
 )
 def test_bad_flags_of_thresholds_are_told(flags, words):
     assert_one_error(run("tfdml.threshold", "--far=0.1", *flags), words)
+
+
+@pytest.mark.slow
+def test_class_labels_train_images_and_the_result_has_the_search_by_text_before_and_after(tmp_path):
+    network = ["--image_size=24", "--backbone=small(width=8, stages=2)", "--embedding_size=16", "--noprojector"]
+    method = ["--method=two_towers(text='small(width=16, depth=1)')", "--loss=n_pair", "--protocol=image_text"]
+    data = [f"--dataset={CARS}", f"--data_dir={pictures()}", "--sampler=pxk(classes=4, per_class=2)"]
+    ok("tfdml.train", *data, *network, *method, "--epochs=1", "--steps_per_epoch=4", f"--run_dir={tmp_path}/run")
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    names = [f"{way}_recall_at_{k}" for way in ("text_to_image", "image_to_text") for k in (1, 5, 10)]
+    before, after = ([result[part][name] for name in names] for part in ("untrained", "metrics"))
+    assert before != after and set(names) <= set(result["intervals"])
+    # The text tower has not changed.
+    first, last = (tfdml.load(tmp_path / "run", which) for which in ("best", "final"))
+    np.testing.assert_array_equal(first.embed_texts(["a red van"]), last.embed_texts(["a red van"]))
