@@ -60,7 +60,7 @@ def test_each_kind_of_query_has_its_own(index):
     assert CurrentThreshold("", "text")(searcher).value == 0.25
     assert threshold_for(searcher, "", "text").in_words(1000) == (
         "Using the text threshold 0.2500, which tfdml.threshold fitted for a false accept rate of 0.01 on 8 classes. "
-        "By chance, it accepts about 8 of 1,000 images of others. To use no threshold, set --threshold=none."
+        "By chance, it accepts about 8 of 1,000 images that do not match. To use no threshold, set --threshold=none."
     )
     # It says nothing about pairs of images in the index.
     assert difference(searcher, threshold_for(searcher, "", "text")) is None

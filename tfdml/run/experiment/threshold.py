@@ -61,10 +61,11 @@ class Threshold:
         data = f" of {fit['dataset']}" if fit.get("dataset") else ""
         split = f" ({fit['split']})" if fit.get("split") else ""
         chance = fit["false_accept_rate"] * count
-        kind, others = ("threshold", "of other classes") if self.queries == "image" else ("text threshold", "of others")
+        of_images = self.queries == "image"
+        kind, others = ("", "of other classes") if of_images else ("text ", "that do not match")
         return (
-            f"Using the {kind} {self.value:.4f}, which tfdml.threshold fitted for {rule}{classes}{data}{split}. By "
-            f"chance, it accepts about {chance:.2g} of {count:,} images {others}. To use no threshold, set "
+            f"Using the {kind}threshold {self.value:.4f}, which tfdml.threshold fitted for {rule}{classes}{data}{split}. "
+            f"By chance, it accepts about {chance:.2g} of {count:,} images {others}. To use no threshold, set "
             "--threshold=none."
         )
 

@@ -177,12 +177,8 @@ def difference(searcher, threshold):
     `None`.
     """
     store, metric = searcher.store, searcher.manifest["metric"]
-    if (
-        threshold.fitted is None
-        or threshold.queries != "image"
-        or not isinstance(store, FolderStore)
-        or not store.embeddings.exists()
-    ):
+    of_images = threshold.fitted is not None and threshold.queries == "image"
+    if not of_images or not isinstance(store, FolderStore) or not store.embeddings.exists():
         return None
     vectors, labels = _sample(store)
     vectors = compared_vectors(vectors, metric)
