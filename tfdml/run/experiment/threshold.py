@@ -64,8 +64,8 @@ class Threshold:
         of_images = self.queries == "image"
         kind, others = ("", "of other classes") if of_images else ("text ", "that do not match")
         return (
-            f"Using the {kind}threshold {self.value:.4f}, which tfdml.threshold fitted for {rule}{classes}{data}{split}. "
-            f"By chance, it accepts about {chance:.2g} of {count:,} images {others}. To use no threshold, set "
+            f"Using the {kind}threshold {self.value:.4f}, which tfdml.threshold fitted for {rule}{classes}{data}"
+            f"{split}. By chance, it accepts about {chance:.2g} of {count:,} images {others}. To use no threshold, set "
             "--threshold=none."
         )
 
