@@ -99,13 +99,15 @@ def main():
 
 
 def _warm_up(searcher):
-    """Embeds an image in both ways that the service uses."""
+    """Embeds an image in both ways that the service uses, and a text if the model can."""
     from PIL import Image
 
     file = io.BytesIO()
     Image.new("RGB", (32, 32)).save(file, "PNG")
     searcher.embed_read([file.getvalue()])
     searcher.embed_read([searcher.read(file.getvalue())])
+    if searcher.has_texts:
+        searcher.embed_texts(["a photo"])
 
 
 def print_threshold(searcher, threshold, setting=""):
