@@ -127,6 +127,7 @@ $(VENV)/.oracles-installed: setup.py pyproject.toml | $(VENV)/.test-installed
 	@$(PIP) install --no-deps --retries 1 --index-url $(TORCH_INDEX) '$(TORCH)' \
 		|| echo "$(TORCH) is not available at $(TORCH_INDEX). It will be installed from PyPI."
 	@$(PIP) install --no-deps $(BORROWED)
+	@$(PIP) install --no-deps 'tensorflow-text~=2.21.0'
 	@$(PIP) install --editable '.[oracles]'
 	@touch $@
 

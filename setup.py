@@ -246,6 +246,10 @@ ORACLES = [
     # keras-hub imports these. It is installed with --no-deps, like keras-cv.
     "regex",
     "tokenizers",
+    # The reference of CLIP and SigLIP.
+    "transformers~=5.24",
+    # Trains the small vocabulary of SigLIP in the tests.
+    "sentencepiece",
 ]
 
 BENCH = [

@@ -1,7 +1,7 @@
 """Captions of images, which a model with a text tower learns from."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from pipelines.operations import tf
 # Separates the captions of an image in a table, and templates of captions.
 SEPARATOR = "|"
 PLACE = "{}"
+# The template of models that were not trained with templates.
+TEMPLATE = "a photo of a {}"
 
 
 class Captions:
@@ -71,6 +73,23 @@ def with_captions(split: Split, templates: str) -> Split:
     Raises:
         ValueError: If a template does not have exactly one `{}`, or if classes have no names.
     """
+    texts = filled(templates, (split.class_names or {}).values())
+    if not split.class_names:
+        raise ValueError(f"captions={templates!r} needs class names, and this dataset has none.")
+    of_class = dict(zip(split.class_names, texts, strict=True))
+    return dataclasses.replace(split, captions=as_column(of_class[label] for label in split.labels.tolist()))
+
+
+def filled(templates: str, names: Iterable[str]) -> list[tuple[str, ...]]:
+    """Returns the texts of each class name, one per template.
+
+    Args:
+        templates: Templates as in `with_captions`.
+        names: Names of classes. Underscores count as spaces.
+
+    Raises:
+        ValueError: If a template does not have exactly one `{}`.
+    """
     parts = [part.strip() for part in templates.split(SEPARATOR)]
     wrong = next((part for part in parts if part.count(PLACE) != 1), None)
     if wrong is not None:
@@ -78,13 +97,7 @@ def with_captions(split: Split, templates: str) -> Split:
             f"captions={templates!r} has a template without exactly one {PLACE} for the class name. Expected "
             f"templates such as 'a photo of a {PLACE}', separated by {SEPARATOR}. Received: {wrong!r}."
         )
-    if not split.class_names:
-        raise ValueError(f"captions={templates!r} needs class names, and this dataset has none.")
-    of_class = {
-        label: tuple(part.replace(PLACE, name.replace("_", " ")) for part in parts)
-        for label, name in split.class_names.items()
-    }
-    return dataclasses.replace(split, captions=as_column(of_class[label] for label in split.labels.tolist()))
+    return [tuple(part.replace(PLACE, name.replace("_", " ")) for part in parts) for name in names]
 
 
 def as_column(captions) -> np.ndarray:

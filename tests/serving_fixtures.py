@@ -44,6 +44,22 @@ def exported_tolerant():
     return made_once("exported-tolerant", lambda path: export(*two_learners(), path, tolerant=True))
 
 
+@functools.cache
+def towers():
+    """A model with two towers for images and texts, and its preprocessor."""
+    keras.utils.set_random_seed(0)
+    text = tfdml.texts.SmallText(width=8, depth=1, heads=2, length=32)
+    model = tfdml.TwoTowers(tfdml.backbones.Small(width=4, stages=2), text, embedding_size=16)
+    model(np.zeros((1, SIZE, SIZE, 3), np.float32))
+    return model, Preprocessor("resize_short|center_crop", image_size=SIZE, **preprocessing_of(model))
+
+
+@functools.cache
+def exported_towers():
+    """Folder of the SavedModel of `towers`."""
+    return made_once("exported-towers", lambda path: export(*towers(), path, tolerant=True))
+
+
 def picture(seed, height=30, width=40, kind="PNG"):
     """The contents of a file with random pixels."""
     file = io.BytesIO()
@@ -77,8 +93,8 @@ def embedded_alone(model, images):
 @functools.cache
 def loaded(digest):
     """The exported model with a hash, loaded once for all tests: each time takes most of a second."""
-    paths = {model_hash(path()): path() for path in (exported, exported_tolerant)}
-    return ExportedModel(paths[digest])
+    paths = (path() for path in (exported, exported_tolerant, exported_towers))
+    return ExportedModel(next(path for path in paths if model_hash(path) == digest))
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -66,6 +66,9 @@ def test_same_weights_as_one_device(devices, cases, settings, tmp_path):
     succeed(processes)
     for case in cases:
         check_same_weights(tmp_path, one, case)
+    pieces = {f"{name}_in_pieces": name for name in ("texts", "texts_by_sigmoid") if name in cases}
+    for name, whole in pieces.items():
+        check_same_weights(tmp_path, one, name, other=whole)
     if "recomputed_blocks" in cases:
         check_same_weights(tmp_path, one, "recomputed_blocks", other="blocks")
 

@@ -6,6 +6,7 @@ python -m tfdml.search --index=index --text="red mug"
 python -m tfdml.search --index=index --box=40,20,260,180 shelf.jpg
 python -m tfdml.search --index=index --duplicates --threshold=0.98
 python -m tfdml.search --index=index --label=new_photos --validation=photos_with_labels --precision=0.95
+python -m tfdml.search --index=index --label=new_photos --classes=mug,cup,plate
 """
 
 import json
@@ -53,6 +54,12 @@ flags.DEFINE_string(
     "Images to label by their nearest neighbors: a folder, or a table with a column path and, for objects in photos, "
     "the columns x1,y1,x2,y2 of their boxes. Images below the threshold are labeled unknown.",
 )
+flags.DEFINE_list(
+    "classes",
+    [],
+    "With --label, class names, if the model has a text tower. Each image gets the name with the most similar "
+    "text. The index needs no labels.",
+)
 flags.DEFINE_string(
     "validation",
     "",
@@ -81,6 +88,10 @@ def main(queries):
         command.refuse_unused(["picture", "where", "adaptive", "box"], "--duplicates and --label only print a list")
     if not values.text or not queries:
         command.refuse_unused(["text_weight"], "it needs both --text and images")
+    if not values.label:
+        command.refuse_unused(["classes"], "--label is not set")
+    elif values.classes:
+        command.refuse_unused(["k", "validation", "precision"], "--classes labels images without neighbors")
     if not values.duplicates:
         command.refuse_unused(["groups"], "--duplicates is not set")
     command.check_file("picture")
@@ -100,7 +111,7 @@ def main(queries):
     elif values.duplicates:
         print_duplicates(searcher, values.threshold, values.format, values.groups)
     else:
-        about = {"validation": values.validation, "precision": values.precision}
+        about = {"validation": values.validation, "precision": values.precision, "classes": values.classes}
         print_labels(searcher, values.label, values.threshold, values.format, k=values.k, **about)
 
 
@@ -118,16 +129,17 @@ def print_neighbors(
 ):
     """Prints the neighbors of images, of a text or of both and, if `picture` is a path, draws them.
 
-    If --threshold is set to `setting`, less similar neighbors are left out. A fitted threshold only marks them. It
-    is not used for texts, because their similarities have another scale. `form` is `table` or `json`. If `box` is not
-    `None`, it is the part of each image to search for.
+    If --threshold is set to `setting`, less similar neighbors are left out. A fitted threshold only marks them. Texts
+    have their own, because their similarities have another scale, and images with a text have none. `form` is `table`
+    or `json`. If `box` is not `None`, it is the part of each image to search for.
     """
     from tfdml.serving.image_list import with_box
     from tfdml.serving.index.contact_sheet import draw
     from tfdml.serving.index.searcher import adaptive_search
     from tfdml.serving.index.threshold import NONE
 
-    threshold = _threshold(searcher, setting or (NONE if text else ""), form)
+    both = bool(text and queries)
+    threshold = _threshold(searcher, setting or (NONE if both else ""), form, "text" if text else "image")
     boxes = None if box is None else [box] * len(queries)
     if text:
         vectors = searcher.embed_query(queries or None, text, text_weight, boxes)
@@ -161,11 +173,11 @@ def print_neighbors(
             print(f"  no image with a similarity of at least --threshold={threshold.value:g}; {nearest_has}")
 
 
-def _threshold(searcher, setting, form):
+def _threshold(searcher, setting, form, queries="image"):
     """Returns the `Threshold` of a search and prints its origin if it was fitted."""
     from tfdml.serving.index.threshold import difference, threshold_for
 
-    threshold = threshold_for(searcher, setting)
+    threshold = threshold_for(searcher, setting, queries)
     if threshold.fitted is not None and form != "json":
         print(threshold.in_words(len(searcher)))
     if warning := difference(searcher, threshold):
@@ -211,22 +223,26 @@ def print_duplicates(searcher, setting, form, groups=False):
     print(f"{len(pairs):,} pairs")
 
 
-def print_labels(searcher, folder, setting, form, *, k, validation="", precision=0.95):
-    """Prints the labels of the images of a folder, by their nearest neighbors."""
+def print_labels(searcher, folder, setting, form, *, k, validation="", precision=0.95, classes=()):
+    """Prints the labels of the images of a folder, by their nearest neighbors or by class names."""
     from tfdml.serving.image_list import ImageList
-    from tfdml.serving.index.labeling import calibrated_on, label_images
+    from tfdml.serving.index.labeling import calibrated_on, label_by_texts, label_images
     from tfdml.serving.index.threshold import NONE
 
     if validation:
         threshold = calibrated_on(searcher, ImageList.of(validation), k, precision)
     else:
-        threshold = _threshold(searcher, setting, form)
-        if threshold.value is None and setting != NONE:
+        threshold = _threshold(searcher, setting, form, "text" if classes else "image")
+        if threshold.value is None and setting != NONE and not classes:
             raise ValueError(
                 "--label needs a threshold. Set --threshold, set --validation to a folder of labeled images, or fit a "
                 "threshold for the model with python -m tfdml.threshold."
             )
-    labeled = label_images(searcher, ImageList.of(folder).paths, k, threshold)
+    images = ImageList.of(folder).paths
+    if classes:
+        labeled = label_by_texts(searcher, images, classes, threshold)
+    else:
+        labeled = label_images(searcher, images, k, threshold)
     if form == "json":
         about = {"calibration": threshold.fitted if validation else None}
         about |= {} if validation or threshold.fitted is None else {"threshold": threshold.fitted}

@@ -27,7 +27,8 @@ flags.DEFINE_integer("port", 8000, "Port to listen on. 0 selects a free port.", 
 flags.DEFINE_string(
     "threshold",
     "",
-    "Minimum similarity for a result to be accepted, or none. If not set, the fitted threshold of the model.",
+    "Minimum similarity to an image for a result to be accepted, or none. If not set, the fitted threshold of the "
+    "model. Searches by text use the fitted threshold of the model for texts, unless this is none.",
 )
 flags.DEFINE_integer("batch_size", 32, "Number of images that the model embeds at once.", lower_bound=1)
 flags.DEFINE_integer("max_bytes", 20_000_000, "Maximum size of an image file, in bytes.", lower_bound=1)
@@ -69,7 +70,7 @@ def main():
     from tfdml.serving.http.app import DECODERS, create_app
     from tfdml.serving.http.server import Limits, Server, listen
     from tfdml.serving.index.searcher import searcher_of
-    from tfdml.serving.index.threshold import CurrentThreshold
+    from tfdml.serving.index.threshold import NONE, CurrentThreshold
 
     values = flags.FLAGS
     # TensorFlow would log how it loads the model.
@@ -80,11 +81,16 @@ def main():
     # Loads the model and traces its functions, so that the first request does not have to wait.
     _warm_up(searcher)
     threshold_of = CurrentThreshold(values.threshold)
+    text_threshold_of = CurrentThreshold(NONE if values.threshold == NONE else "", "text")
     print_threshold(searcher, threshold_of(searcher), values.threshold)
+    if text_threshold_of(searcher).fitted is not None:
+        print(text_threshold_of(searcher).in_words(len(searcher)))
     limits = Limits(values.max_bytes, values.max_pixels, values.max_waiting, connections=values.max_connections)
     hosts = {"127.0.0.1", "::1", "localhost", values.host.lower()} if _is_local(values.host) else ()
     token = os.environ.get(TOKEN, "")
-    app = create_app(searcher, limits, batch_size=values.batch_size, token=token, hosts=hosts, threshold=threshold_of)
+    access = {"token": token, "hosts": hosts}
+    thresholds = {"threshold": threshold_of, "text_threshold": text_threshold_of}
+    app = create_app(searcher, limits, batch_size=values.batch_size, **access, **thresholds)
     with listen(values.host, values.port) as bound:
         host = f"[{values.host}]" if ":" in values.host else values.host
         address = f"http://{host}:{bound.getsockname()[1]}/"
@@ -93,13 +99,15 @@ def main():
 
 
 def _warm_up(searcher):
-    """Embeds an image in both ways that the service uses."""
+    """Embeds an image in both ways that the service uses, and a text if the model can."""
     from PIL import Image
 
     file = io.BytesIO()
     Image.new("RGB", (32, 32)).save(file, "PNG")
     searcher.embed_read([file.getvalue()])
     searcher.embed_read([searcher.read(file.getvalue())])
+    if searcher.has_texts:
+        searcher.embed_texts(["a photo"])
 
 
 def print_threshold(searcher, threshold, setting=""):

@@ -2,8 +2,8 @@
 
 Each class is an emoji, and its images are the drawings of up to seven vendors, on white, with 64 × 64 pixels. The
 drawings are in public repositories. Check them out at the revisions that docs/datasets.md lists. The result is a
-dataset `folder` with a table `classes.csv`. The last line of the output shows whether its pixels are the same as in the
-studies.
+dataset `folder` with a table `classes.csv`, and a table `names.csv` for the dataset `csv`, in which the caption of an
+image is its Unicode name. The last line of the output shows whether its pixels are the same as in the studies.
 """
 
 import hashlib
@@ -64,9 +64,9 @@ def main():
 
 
 def write_set(sources, out):
-    """Writes the images and the table, and returns the numbers of images and classes and a checksum."""
+    """Writes the images and the tables, and returns the numbers of images and classes and a checksum."""
     files = {vendor: files_of(sources, vendor) for vendor in VENDORS}
-    rows, checksum = [], hashlib.sha256()
+    rows, captions, checksum = [], [], hashlib.sha256()
     for code, emoji in emojis(sources):
         drawings = drawings_of(code, files)
         if len(drawings) < FEWEST:
@@ -76,10 +76,12 @@ def write_set(sources, out):
             path = out / split / code / f"{vendor}.png"
             path.parent.mkdir(parents=True, exist_ok=True)
             drawing.save(path)
+            captions.append([path.relative_to(out), code, emoji["name"], split])
             checksum.update(f"{split}/{emoji['subgroup']}/{code}/{vendor}".encode() + drawing.tobytes())
         about = [emoji["name"], emoji["group"], emoji["subgroup"]]
         rows.append([split, code, *about, len(drawings), " ".join(drawings)])
     write_table(out / "classes.csv", COLUMNS, rows)
+    write_table(out / "names.csv", ("path", "label", "caption", "split"), captions)
     return sum(row[5] for row in rows), len(rows), checksum.hexdigest()
 
 

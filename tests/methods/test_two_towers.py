@@ -179,5 +179,5 @@ def test_what_cannot_be_searched_is_told(exported, images):
         index.search(np.zeros((1, 16, 16, 3), "uint8"), text="a", text_weight=1.5)
     plain = tfdml.Index(lambda images: np.eye(2)[: len(images)])
     plain.add([0, 1])
-    with pytest.raises(ValueError, match="cannot be searched by text, because its model is a function of images"):
+    with pytest.raises(ValueError, match="cannot be searched by text, because its model has no text tower"):
         plain.search(text="a red van")

@@ -17,6 +17,7 @@ import tensorflow as tf
 
 import tfdml
 from pipelines.build import training_batches
+from pipelines.captions import as_column
 from pipelines.datasets import Split
 from pipelines.preprocessor import Preprocessor
 from pipelines.sampling import PxK
@@ -26,6 +27,7 @@ from tfdml.backbones.backbone import Backbone
 from tfdml.callbacks import ImageProxies, WeightAverage
 from tfdml.layers.norms import batch_norms
 from tfdml.run.directory.checkpoints import snapshot
+from tfdml.run.experiment.images import texts_of
 from tfdml.run.training.run_callbacks import Progress
 from tfdml.runtime.devices import is_chief, strategy_for
 
@@ -36,6 +38,7 @@ CLASSES, PER_CLASS, SIDE, STEPS = 8, 8, 16, 3
 PLAIN = "sgd(learning_rate=0.5, momentum=0.9)"
 # For losses that sum over pairs: with longer steps a difference of rounding grows a hundredfold in three of them.
 GENTLE = "sgd(learning_rate=0.005, momentum=0.9)"
+TOWERS = "two_towers(text='small(width=8, depth=1, heads=2, length=12)')"
 # Name to loss, optimizer and method, and memory and pieces where there are any.
 CASES = {
     "pairs": ("triplet(mining='all')", PLAIN, "single"),
@@ -93,6 +96,10 @@ CASES = {
     ),
     "fixed_proxies": ("contextual_manifold(classes=8, proxies='images')", GENTLE, "single"),
     "streams": ("contrastive", GENTLE, "two_streams"),
+    "texts": ("image_text", GENTLE, TOWERS),
+    "texts_by_sigmoid": ("image_text(form='sigmoid')", GENTLE, TOWERS),
+    "texts_in_pieces": ("image_text", GENTLE, TOWERS, None, 4),
+    "texts_by_sigmoid_in_pieces": ("image_text(form='sigmoid')", GENTLE, TOWERS, None, 4),
     "blocks": ("triplet(mining='all')", GENTLE, "single", None, 1, "kept"),
     "recomputed_blocks": ("triplet(mining='all')", GENTLE, "single", None, 1, "recomputed"),
 }
@@ -145,6 +152,7 @@ def three_steps(strategy, devices, loss, optimizer, method, memory=None, pieces=
     prepare = Preprocessor("random_resized_crop|flip", image_size=SIDE, mean=(127.5,) * 3, std=(64.0,) * 3)
     progress = Progress(STEPS)
     at = {"seed": 0, "step": progress.pipeline_step, "steps_per_epoch": STEPS}
+    at["texts"] = texts_of(split, model) if model.takes_pairs else None
 
     def share_of(context):
         workers = context.num_input_pipelines
@@ -175,7 +183,10 @@ def random_split():
     images[:] = [
         tf.io.encode_png(rng.integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8)).numpy() for _ in range(len(images))
     ]
-    return Split(images, np.repeat(np.arange(CLASSES), PER_CLASS))
+    labels = np.repeat(np.arange(CLASSES), PER_CLASS)
+    # Images of a class share a caption, and each has one of its own.
+    captions = as_column((f"class {label}", f"image {row}") for row, label in enumerate(labels))
+    return Split(images, labels, captions=captions)
 
 
 def make_model(loss, optimizer, method, memory, pieces, blocks):

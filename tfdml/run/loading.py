@@ -108,6 +108,11 @@ class ImageEmbedder:
         """A hash of the weights."""
         return digest_of(self.model)
 
+    @property
+    def has_texts(self) -> bool:
+        """Whether the model embeds texts as well."""
+        return isinstance(self.model, TwoTowers)
+
     def embed_readable(self, images: Images) -> tuple[np.ndarray, np.ndarray]:
         """Returns embeddings of images and whether each image could be read, without an error if one could not.
 
@@ -136,7 +141,7 @@ class ImageEmbedder:
         Raises:
             ValueError: If the model has no text tower.
         """
-        if not isinstance(self.model, TwoTowers):
+        if not self.has_texts:
             raise ValueError(
                 f"{self.source or self.model.name} cannot embed texts, because it is a {type(self.model).__name__} "
                 "without a text tower. Expected a tfdml.TwoTowers model."

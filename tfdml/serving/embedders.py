@@ -2,7 +2,7 @@
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import keras
@@ -11,7 +11,7 @@ import numpy as np
 from pipelines.preprocessing import Preprocessing, declared_by
 from pipelines.preprocessor import Preprocessor
 from pipelines.reading.sources import are_files
-from tfdml.methods import EmbeddingModel
+from tfdml.methods import EmbeddingModel, TwoTowers
 from tfdml.registry.arguments import FilePath
 from tfdml.run.loading import KERAS, ImageEmbedder, digest_of, is_loadable, load
 from tfdml.runtime.backends import uses_tensorflow
@@ -28,12 +28,14 @@ class AnyEmbedder(Protocol):
         metric: How embeddings are compared, `"cosine"` or `"euclidean"`.
         dimension: Integer or `None`. Size of an embedding. If `None`, it is not known before images are embedded.
         path: Folder of the SavedModel with its card, or `None` if the model is not exported.
+        has_texts: Boolean. Whether `embed_texts` works.
     """
 
     digest: str
     metric: str
     dimension: int | None
     path: FilePath | None
+    has_texts: bool
 
     def embed_readable(self, images: Any) -> tuple[np.ndarray, np.ndarray]:
         """Embeds images and reports which of them could be read.
@@ -45,6 +47,9 @@ class AnyEmbedder(Protocol):
             A tuple of the embeddings, float32 `[N, D]`, and a mask `[N]` that is True for readable images. Ignore the
             embeddings of unreadable images.
         """
+
+    def embed_texts(self, texts: Sequence[str]) -> np.ndarray:
+        """Returns the embeddings `[N, D]` of N texts, in the space of the images."""
 
 
 def embedder_of(model):
@@ -127,6 +132,15 @@ class ArrayEmbedder:
     def digest(self) -> str:
         """Identifies the model, as a SavedModel's hash does. For a Keras model, it is a hash of the weights."""
         return digest_of(self._embed) if isinstance(self._embed, keras.Model) else FUNCTION
+
+    @property
+    def has_texts(self) -> bool:
+        """Whether the model embeds texts as well."""
+        return isinstance(self._embed, TwoTowers)
+
+    def embed_texts(self, texts: Sequence[str]) -> np.ndarray:
+        """Returns the embeddings `[N, D]` of N texts by a `tfdml.TwoTowers` model."""
+        return checked_vectors(self._embed.embed_texts(texts), len(texts))
 
     def reads_files(self, images: Any) -> bool:
         """Returns whether the images are files to read here. A function receives paths unchanged."""

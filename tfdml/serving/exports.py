@@ -19,7 +19,7 @@ from tfdml.registry.loss_hooks import hooks_of
 from tfdml.run.directory.model_archive import sha256_of
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.experiment.experiment import set_up, trained, trained_model
-from tfdml.run.experiment.threshold import threshold_of
+from tfdml.run.experiment.threshold import ENTRIES, threshold_of
 from tfdml.run.loading import ImageEmbedder
 from tfdml.run.training.initial_model import check_pretrained, check_takes, initial_backbone
 from tfdml.serving.exported_model import model_hash
@@ -248,11 +248,14 @@ def export_run(run_dir, which, out, *, dims=0, whiten=False, changes=(), **forma
     model = trained_model(run_dir, which, changes)
     projection = _projection(model, run_dir, which, dims, whiten, changes) if dims else None
     about = facts_of_run(RunDirectory(run_dir), which, model)
+    if templates := RunDirectory(run_dir).settings().data.captions:
+        about["templates"] = templates
     # The run's threshold is not valid for an embedding with other dimensions.
     if not dims:
         about["run_sha256"] = sha256_of(RunDirectory(run_dir), which)
-        if threshold := threshold_of(run_dir, which):
-            about["threshold"] = threshold.fitted
+        for queries, entry in ENTRIES.items():
+            if threshold := threshold_of(run_dir, which, queries=queries):
+                about[entry] = threshold.fitted
     write_export(model, out, about, projection=projection, **formats)
 
 

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+from pipelines.captions import TEMPLATE
 from tfdml.files.checked import damaged, read_record, write_atomically, write_record
 from tfdml.registry.arguments import sides_of
-from tfdml.run.experiment.threshold import for_people
+from tfdml.run.experiment.threshold import ENTRIES, for_people
 
 METADATA, README = "metadata.json", "README.md"
 # Version of the card's format. Raise it for changes that readers must know about.
@@ -35,12 +36,19 @@ def read_card(path):
     return facts
 
 
+def templates_of(path):
+    """Returns the templates of texts about a class, separated by `|`, from the card in a SavedModel's folder."""
+    return read_card(path).get("templates", TEMPLATE)
+
+
 def readme(facts):
     """Returns the text of README.md."""
-    what, threshold = "features of images" if "dims" in facts["images"] else "images", {}
-    if fitted := facts.get("threshold"):
-        value = for_people(fitted["threshold"], fitted["distance"])
-        threshold["threshold"] = f"{value:.4f}; see `metadata.json` for the pairs that it was fitted on"
+    what, thresholds = "features of images" if "dims" in facts["images"] else "images", {}
+    for entry in ENTRIES.values():
+        if fitted := facts.get(entry):
+            value = for_people(fitted["threshold"], fitted["distance"])
+            how = "see `metadata.json` for the pairs that it was fitted on"
+            thresholds[entry.replace("_", " ")] = f"{value:.4f}; {how}"
     rows = {
         **rows_of_network(facts),
         **rows_of_embedding(facts),
@@ -48,7 +56,8 @@ def readme(facts):
         "files that cannot be read": "are marked in the output `valid`" if facts["tolerant"] else "cause an error",
         **({"`model.tflite`": f"`embed_images` for LiteRT, weights in {facts['lite']}"} if facts["lite"] else {}),
         **({"`model.onnx`": "`embed_images` for ONNX Runtime"} if facts["onnx"] else {}),
-        **threshold,
+        **thresholds,
+        **({"templates of texts": f"`{facts['templates']}`"} if "templates" in facts else {}),
         "SHA-256 of the model": f"`{facts['sha256']}`",
         "versions": ", ".join(f"{name} {version}" for name, version in facts["versions"].items()),
     }

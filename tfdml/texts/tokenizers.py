@@ -17,7 +17,6 @@ PREPROCESSORS = {
     "MetaCLIP2Backbone": "MetaCLIP2CausalLMPreprocessor",
     "SigLIPBackbone": "SigLIPPreprocessor",
 }
-IGNORING_CASE = ("CLIPPreprocessor", "SigLIPPreprocessor")
 # File with the name of the preprocessor.
 KIND = "preprocessor.txt"
 # Number of different bytes, and the padding.
@@ -139,16 +138,11 @@ class HubTokenizer(Tokenizer):
         preprocessor.image_converter = None
 
     def tokens(self, texts):
+        if getattr(self.preprocessor, "canonicalize_text", False):
+            # keras-hub only converts ASCII letters to lower case, but SigLIP was trained with all letters converted.
+            texts = [text.lower() for text in texts]
         prepared = self.preprocessor({"prompts": texts, "images": None})
         return np.asarray(keras.ops.convert_to_numpy(prepared["token_ids"]), np.int32)
-
-    def in_graph(self, texts):
-        import tensorflow as tf
-
-        if type(self.preprocessor).__name__ in IGNORING_CASE:
-            # In a graph, keras-hub only converts ASCII letters to lower case, but elsewhere all letters.
-            texts = tf.strings.lower(texts, encoding="utf-8")
-        return self.preprocessor({"prompts": texts, "images": None})["token_ids"]
 
     def save_files(self, folder):
         self.preprocessor.save_to_preset(str(folder))

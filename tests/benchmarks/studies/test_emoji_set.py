@@ -67,6 +67,10 @@ def written(sources, out):
     images, classes, checksum = emoji_set.write_set(sources, out)
     rows = list(csv.DictReader((out / "classes.csv").read_text().splitlines()))
     assert (images, classes) == (len(list(out.glob("*/*/*.png"))), len(rows))
+    named = list(csv.DictReader((out / "names.csv").read_text(encoding="utf-8").splitlines()))
+    assert {row["path"] for row in named} == {str(path.relative_to(out)) for path in out.glob("*/*/*.png")}
+    about = {row["class"]: (row["name"], row["split"]) for row in rows}
+    assert all((row["caption"], row["split"]) == about[row["label"]] for row in named)
     return {row["class"]: row for row in rows}, checksum
 
 

@@ -45,6 +45,7 @@ class FakeSearcher:
         return len(self.files)
 
     manifest = {"metric": "cosine"}
+    has_texts = False
 
     def state(self):
         """Returns None: no folder holds the index, so that it never changes."""
@@ -75,6 +76,24 @@ class FakeSearcher:
 
     def file_of(self, id):
         return str(self.files[id - 100]) if 0 <= id - 100 < len(self) else None
+
+
+class TextSearcher(FakeSearcher):
+    """One with a model that embeds a text by its length. It records texts, and the vectors of searches."""
+
+    has_texts = True
+
+    def __init__(self, files):
+        super().__init__(files)
+        self.texts, self.vectors = [], []
+
+    def embed_texts(self, texts):
+        self.texts += texts
+        return np.array([[len(text), 1, 2, 3] for text in texts], np.float32)
+
+    def search_vectors(self, vectors, k, where, hidden):
+        self.vectors += vectors.tolist()
+        return super().search_vectors(vectors, k, where, hidden)
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ import time
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from tests.serving.http.fake_service import FakeSearcher, create_app, encoded
+from tests.serving.http.fake_service import TextSearcher, create_app, encoded
 from tfdml.serving.http.server import Limits
 
 schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed; setup.py lists it")
@@ -21,7 +21,7 @@ def address(tmp_path_factory):
     file = tmp_path_factory.mktemp("images") / "one.png"
     file.write_bytes(encoded())
     limits = Limits(image_bytes=100_000)
-    server = server_module.Server(create_app(FakeSearcher([file]), limits), limits, lambda: None)
+    server = server_module.Server(create_app(TextSearcher([file]), limits), limits, lambda: None)
     with server_module.listen("127.0.0.1", 0) as bound:
         thread = threading.Thread(target=server.run, args=[[bound]])
         thread.start()

@@ -5,6 +5,7 @@ import io
 import json
 import signal
 import urllib.error
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +15,8 @@ from docs.browser import chromium, what_is_missing
 from tests.commands import Forked, assert_one_error, run
 from tests.serving.http.service import TOKEN, Service
 from tests.serving.index.test_indexing import write_pictures
-from tests.serving_fixtures import exported, picture
+from tests.serving_fixtures import exported, exported_towers, picture
+from tfdml.serving import Searcher
 from tfdml.serving.image_list import ImageList
 from tfdml.serving.index.build import index_images
 
@@ -78,6 +80,8 @@ def test_the_page_finds_neighbors(browser, index, photos, tmp_path):
         wait.until(lambda _: find("#token")[0].is_displayed())
         find("#token")[0].send_keys(TOKEN + keys.ENTER)
         wait.until(lambda _: not find("#token")[0].is_displayed())
+        # The model has no text tower.
+        assert not find("#words")[0].is_displayed()
         # A chosen file, then a dropped one, then a click on a neighbor.
         find("#file")[0].send_keys(str(photos / "odd" / "03.png"))
         wait.until(lambda _: shows(10, "03"))
@@ -170,6 +174,55 @@ def test_the_page_draws_boxes_and_searches_for_a_part(browser, tmp_path):
 def first_is_near(find, label):
     found = find("#found li")
     return bool(found) and label in found[0].text and find("#query + i")[0].is_displayed()
+
+
+def test_the_page_searches_by_text(browser, photos, tmp_path):
+    wait = pytest.importorskip("selenium.webdriver.support.wait").WebDriverWait(browser, 10)
+    keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
+    index_images(tmp_path / "index", ImageList.of(photos), model=exported_towers())
+    searcher = Searcher(tmp_path / "index")
+    (of_text,), (of_both,) = (
+        searcher.search_vectors(searcher.embed_query(image, "a red van", weight))
+        for image, weight in ((None, 0.5), (picture(3), 0.55))
+    )
+    service = Service(tmp_path / "index")
+    # What earlier tests have left there.
+    browser.get_log("browser")
+    try:
+        browser.get(service.address)
+
+        def find(selector):
+            return browser.find_elements("css selector", selector)[0]
+
+        def shows(neighbors):
+            names = [each.text.split("\n")[-1] for each in browser.find_elements("css selector", "#found li")]
+            return names == [Path(each.path).name for each in neighbors]
+
+        wait.until(lambda _: find("#words").is_displayed())
+        assert not find("#frame").is_displayed() and not find("#weights").is_displayed()
+        find("#text").send_keys("a red van" + keys.ENTER)
+        wait.until(lambda _: shows(of_text))
+        assert not find("#voted").is_displayed() and not find("#frame").is_displayed()
+        # An image is added, the text gets more weight, and the image is removed again.
+        find("#file").send_keys(str(photos / "odd" / "03.png"))
+        wait.until(lambda _: find("#weights").is_displayed())
+        find("#weight").send_keys(keys.ARROW_RIGHT)
+        wait.until(lambda _: shows(of_both))
+        browser.save_screenshot(str(tmp_path / "page.png"))
+        find("#remove").click()
+        wait.until(lambda _: shows(of_text))
+        # A click on a neighbor searches for it alone.
+        find("#found button").click()
+        wait.until(lambda _: find("#voted").is_displayed())
+        assert find("#text").get_property("value") == "" and not find("#weights").is_displayed()
+        assert find("#found strong").text == "1.000"
+        # Without an image and a text, nothing is shown.
+        find("#remove").click()
+        wait.until(lambda _: not browser.find_elements("css selector", "#found li"))
+        assert not find("#answer").is_displayed() and find("#state").text == ""
+        assert browser.get_log("browser") == []
+    finally:
+        service.kill(signal.SIGTERM)
 
 
 def test_the_page_shows_the_threshold_in_force(browser, index, photos):

@@ -9,6 +9,7 @@ from tfdml.evaluation.image_text import DIRECTIONS, image_text_recall
 from tfdml.evaluation.protocols.protocol import MetricSpecs, Protocol
 from tfdml.evaluation.scores import Scores
 from tfdml.evaluation.statistics import bootstrap_intervals
+from tfdml.evaluation.verification.text_pairs import classes_of_texts
 from tfdml.registry import register
 from tfdml.registry.arguments import Embeddings, integer, several
 
@@ -57,9 +58,7 @@ def text_intervals(found: dict[str, Scores], pairs: np.ndarray, labels: np.ndarr
         pairs: Its pairs.
         labels: `[N]` labels of the images. A text has the class of its first image.
     """
-    of_texts = np.zeros(pairs[:, 1].max() + 1, np.int64)
-    of_texts[pairs[::-1, 1]] = labels[pairs[::-1, 0]]
-    clusters = dict(zip(DIRECTIONS, (of_texts, labels), strict=True))
+    clusters = dict(zip(DIRECTIONS, (classes_of_texts(pairs, labels), labels), strict=True))
     intervals = {}
     for direction, scores in found.items():
         intervals |= bootstrap_intervals(scores.per_query, clusters[direction][scores.queries])

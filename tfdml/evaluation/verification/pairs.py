@@ -134,6 +134,11 @@ class RetrievalPairs:
         queries, gallery = (rows[np.argsort(task.labels[rows], kind="stable")] for rows in (task.queries, task.gallery))
         return cls(queries, gallery, task, ExactVectors.of(embeddings, distance), distance == "euclidean")
 
+    @property
+    def classes(self) -> np.ndarray:
+        """The classes of queries and gallery, ascending."""
+        return np.unique(self.task.labels[np.union1d(self.queries, self.gallery)])
+
     @functools.cached_property
     def counts(self) -> PairCounts:
         """The `PairCounts` of all pairs."""

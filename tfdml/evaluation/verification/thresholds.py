@@ -9,6 +9,7 @@ from tfdml.evaluation.metrics.pairs import PairAccuracyThreshold
 from tfdml.evaluation.ranks.exact_vectors import TIE
 from tfdml.evaluation.statistics import percentile_intervals, times_drawn
 from tfdml.evaluation.verification.pairs import ClassCounts, PairCounts, least_count, thresholds_of
+from tfdml.evaluation.verification.text_pairs import TextPairs
 
 
 def verified(scores, same, folds, metrics=()):
@@ -60,7 +61,9 @@ def metric_intervals(pairs, metrics, **options):
 
 
 def resampled_pairs(pairs, functions, *, samples=2000, seed=0):
-    """Returns values `[samples]`, by name, of resamples of the classes of `RetrievalPairs`, NaN if one has none.
+    """Returns values `[samples]`, by name, of resamples of the classes of pairs, NaN if one has none.
+
+    The pairs are `RetrievalPairs` or `TextPairs`.
 
     A resample draws as many classes as there are, with replacement. If a class is drawn t times, all pairs within it
     count t times. A pair of different classes, drawn t and u times, counts t + u - 1 times instead of t * u times,
@@ -68,18 +71,23 @@ def resampled_pairs(pairs, functions, *, samples=2000, seed=0):
     of classes. They are counted between a few hundred thresholds. Between two thresholds, similarities are assumed to
     be distributed as in all pairs together. The same seed draws the same classes for any embeddings.
 
+    Resamples of `TextPairs` draw the classes of texts, and a pair counts as often as the class of its text is drawn.
+
     Functions, by name, map the `PairCounts` of a resample, and how often each class is drawn, `[C]`, to a number or
     None.
     """
-    classes = np.unique(pairs.task.labels[np.union1d(pairs.queries, pairs.gallery)])
+    classes = pairs.classes
     if len(classes) < 2:
         raise ValueError("Bootstrap intervals over classes need at least two classes to draw from. Found one.")
     thresholds = thresholds_of(pairs.counts)
     finer, places, parts = _spread(pairs.counts, thresholds)
-    of_class, of_others = (each[classes] for each in _counted(pairs, thresholds))
-    random, total = np.random.default_rng(seed), of_others.sum(axis=0) / 2
-    values = {name: np.full(samples, np.nan) for name in functions}
-    drawn, block = np.zeros(pairs.task.labels.max() + 1), max(1, MEMORY // (8 * len(classes)))
+    if isinstance(pairs, TextPairs):
+        (of_class, of_others), total = pairs.of_classes(thresholds), 0.0
+    else:
+        of_class, of_others = (each[classes] for each in _counted(pairs, thresholds))
+        total = of_others.sum(axis=0) / 2
+    random, values = np.random.default_rng(seed), {name: np.full(samples, np.nan) for name in functions}
+    drawn, block = np.zeros(classes.max() + 1), max(1, MEMORY // (8 * len(classes)))
     for start in range(0, samples, block):
         times = times_drawn(random, min(block, samples - start), len(classes)).astype(np.float64)
         positives, negatives = times @ of_class, np.maximum(times @ of_others - total, 0)

@@ -57,6 +57,20 @@ class LabeledEmbeddings(NamedTuple):
         return intervals
 
 
+class LabeledTexts(NamedTuple):
+    """Embeddings `[N, d]` of images and `[M, d]` of texts, on which a threshold for text queries is fitted.
+
+    `facts` describes what is measured, from name to value. `pairs` `[P, 2]` are the rows of images and of texts that
+    belong together, and `labels` `[N]` the classes of images.
+    """
+
+    facts: dict
+    images: np.ndarray
+    texts: np.ndarray
+    pairs: np.ndarray
+    labels: np.ndarray
+
+
 def embeddings_of_files(embeddings, labels="", protocol="", metrics=(), index="", modules=()):
     """Returns the `LabeledEmbeddings` of a file with embeddings, or of a `tfdml.embed` folder.
 
@@ -118,6 +132,11 @@ def embeddings_of_model(make_embedder, path, dataset, data_dir="", protocol="", 
 
 def embeddings_of_split(run_dir, which, split, changes):
     """Returns the `LabeledEmbeddings` of a run's model on its `validation` or `test` classes."""
+    return _embedded_split(run_dir, which, split, changes)[0]
+
+
+def _embedded_split(run_dir, which, split, changes):
+    """Returns what `embeddings_of_split` returns, and the model."""
     from tfdml.run.experiment.experiment import trained
     from tfdml.run.experiment.splits import on_validation
 
@@ -133,7 +152,43 @@ def embeddings_of_split(run_dir, which, split, changes):
         "split": split,
         "protocol": experiment.protocol_spec,
     }
-    return LabeledEmbeddings(facts, experiment.splits.protocol, experiment.embed(model, images), images)
+    return LabeledEmbeddings(facts, experiment.splits.protocol, experiment.embed(model, images), images), model
+
+
+def texts_of_split(run_dir, which, split, changes):
+    """Returns the `LabeledTexts` of a run's model with a text tower, on its `validation` or `test` images."""
+    from tfdml.methods import TwoTowers
+    from tfdml.run.experiment.images import captions_of
+
+    labeled, model = _embedded_split(run_dir, which, split, changes)
+    if not isinstance(model, TwoTowers):
+        raise ValueError(
+            f"{run_dir} has a {type(model).__name__} model, which has no text tower. Expected a run with "
+            "--method=two_towers."
+        )
+    captions = captions_of(labeled.rows)
+    texts = model.embed_texts(captions.texts)
+    return LabeledTexts(labeled.facts, labeled.embeddings, texts, captions.pairs, labeled.rows.labels)
+
+
+def texts_of_files(embeddings, templates, embed_texts):
+    """Returns the `LabeledTexts` of a `tfdml.embed` folder, with texts made of the labels.
+
+    Args:
+        embeddings: path of the folder.
+        templates: templates of texts, separated by `|`; see `pipelines.captions.filled`.
+        embed_texts: function from N strings to embeddings `[N, d]`, by the model that embedded the images.
+    """
+    from pipelines.captions import filled
+
+    files = EmbeddingFiles.read(embeddings)
+    classes, places = np.unique(files.labels, return_inverse=True)
+    names = [str((files.class_names or {}).get(each, each)) for each in classes.tolist()]
+    texts = filled(templates, names)
+    rows = places[:, None] * len(texts[0]) + np.arange(len(texts[0]))
+    pairs = np.stack([np.repeat(np.arange(len(files.labels)), len(texts[0])), rows.ravel()], axis=1)
+    vectors = embed_texts([text for several in texts for text in several])
+    return LabeledTexts({"embeddings": embeddings, "captions": templates}, files.embeddings, vectors, pairs, places)
 
 
 METRICS = ("roc_auc", "equal_error_rate", "tar_at_far_0.1", "tar_at_far_0.01", "tar_at_far_0.001")

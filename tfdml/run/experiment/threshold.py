@@ -8,12 +8,17 @@ from typing import Any, Self
 
 import numpy as np
 
+from tfdml.evaluation.verification.text_pairs import TextPairs
 from tfdml.evaluation.verification.thresholds import fit_threshold
 from tfdml.files.checked import read_record, write_record
 from tfdml.run.directory.model_archive import sha256_of
 from tfdml.run.directory.run_directory import RunDirectory
+from tfdml.run.experiment.labeled_embeddings import LabeledTexts
 
-FILE = "threshold.json"
+# The file of a threshold in a run directory, and its entry in a model card, by what it compares with images.
+# Similarities to a text have another scale than similarities to an image, so each kind of query has its own threshold.
+ENTRIES = {"image": "threshold", "text": "text_threshold"}
+QUERIES = tuple(ENTRIES)
 
 
 def for_people(similarity, distance):
@@ -23,7 +28,7 @@ def for_people(similarity, distance):
 
 @dataclasses.dataclass(frozen=True)
 class Threshold:
-    """The similarity from which two images count as the same class, or an image receives a label.
+    """The similarity from which two images count as the same class, or an image receives a label or matches a text.
 
     Args:
         value: minimum similarity to accept, a cosine or the negative of a Euclidean distance. If `None`, all are
@@ -38,6 +43,11 @@ class Threshold:
     def of(cls, fitted: Mapping[str, Any]) -> Self:
         return cls(fitted["threshold"], fitted)
 
+    @property
+    def queries(self) -> str:
+        """The kind of queries that a fitted threshold is for, `"image"` or `"text"`."""
+        return (self.fitted or {}).get("queries", QUERIES[0])
+
     def accepts(self, similarity: float) -> bool:
         """Whether a similarity is large enough."""
         return self.value is None or similarity >= self.value
@@ -51,36 +61,52 @@ class Threshold:
         data = f" of {fit['dataset']}" if fit.get("dataset") else ""
         split = f" ({fit['split']})" if fit.get("split") else ""
         chance = fit["false_accept_rate"] * count
+        of_images = self.queries == "image"
+        kind, others = ("", "of other classes") if of_images else ("text ", "that do not match")
         return (
-            f"Using the threshold {self.value:.4f}, which tfdml.threshold fitted for {rule}{classes}{data}{split}. By "
-            f"chance, it accepts about {chance:.2g} of {count:,} images of other classes. To use no threshold, set "
+            f"Using the {kind}threshold {self.value:.4f}, which tfdml.threshold fitted for {rule}{classes}{data}"
+            f"{split}. By chance, it accepts about {chance:.2g} of {count:,} images {others}. To use no threshold, set "
             "--threshold=none."
         )
 
 
 def fit(labeled, rule, samples, seed):
-    """Returns the `Threshold` of `LabeledEmbeddings` by `{"far": rate}` or `{"precision": share}`."""
-    pairs = labeled.protocol.pairs(np.asanyarray(labeled.embeddings), labeled.rows)
+    """Returns the `Threshold` of `LabeledEmbeddings` or `LabeledTexts`.
+
+    The rule is `{"far": rate}` or `{"precision": share}`.
+    """
+    if isinstance(labeled, LabeledTexts):
+        pairs = TextPairs.of(labeled.images, labeled.texts, labeled.pairs, labeled.labels, seed)
+        facts, classes = {"queries": "text", "distance": "cosine"}, len(pairs.classes)
+    else:
+        pairs = labeled.protocol.pairs(np.asanyarray(labeled.embeddings), labeled.rows)
+        facts, classes = {"distance": labeled.protocol.distance}, len(np.unique(labeled.rows.labels))
     fitted = fit_threshold(pairs, **rule, samples=samples, seed=seed)
-    classes = len(np.unique(labeled.rows.labels))
-    facts = {**labeled.facts, "distance": labeled.protocol.distance, **rule, "classes": classes}
-    return Threshold.of({**facts, **fitted})
+    return Threshold.of({**labeled.facts, **facts, **rule, "classes": classes, **fitted})
 
 
 def write_threshold(run_dir, threshold):
     """Writes the `Threshold` that `fit` returns to a run directory."""
-    write_record(Path(run_dir, FILE), threshold.fitted, indent=2)
+    write_record(_file(run_dir, threshold.queries), threshold.fitted, indent=2)
 
 
-def threshold_of(run_dir, which="best", distance=None):
-    """Returns the `Threshold` of the `best` or `final` model of a run, or None. `distance`, if set, must match."""
-    file = Path(run_dir, FILE)
+def _file(run_dir, queries):
+    return Path(run_dir, f"{ENTRIES[queries]}.json")
+
+
+def threshold_of(run_dir, which="best", distance=None, queries="image"):
+    """Returns the `Threshold` of the `best` or `final` model of a run, or None. `distance`, if set, must match.
+
+    `queries` is the kind of queries, `image` or `text`.
+    """
+    file = _file(run_dir, queries)
     if not file.is_file():
         return None
     entries = {"threshold": float, "distance": str, "model": str, "sha256": str, "run_dir": str}
     fitted = read_record(file, entries, "Fit the threshold again.")
     # The location of the run does not matter for its export.
     del fitted["run_dir"]
+    check_queries(fitted, queries, file)
     if fitted["model"] != which or distance not in (None, fitted["distance"]):
         return None
     if fitted.pop("sha256") != sha256_of(RunDirectory(run_dir), which):
@@ -89,3 +115,13 @@ def threshold_of(run_dir, which="best", distance=None):
         )
         return None
     return Threshold.of(fitted)
+
+
+def check_queries(fitted, queries, file):
+    """Raises a ValueError if facts about a fit in a file are about another kind of queries."""
+    kind = fitted.get("queries", QUERIES[0])
+    if kind != queries:
+        raise ValueError(
+            f"{file} has a threshold for {kind} queries instead of one for {queries} queries. Their similarities have "
+            f"different scales. Fit it again with python -m tfdml.threshold --queries={queries}."
+        )

@@ -18,7 +18,7 @@ from starlette.concurrency import run_in_threadpool
 
 from pipelines.boxes import BoxError, cropped
 from pipelines.checks import ENDING_OF, as_decodable, is_quick, wrong_header
-from tfdml.serving.http.queries import Batcher, CurrentIndex, Query, answer_all, read_query
+from tfdml.serving.http.queries import LONGEST_TEXT, Batcher, CurrentIndex, Query, answer_all, read_query
 from tfdml.serving.http.server import (
     MOST_NEIGHBORS,
     BodyLimits,
@@ -160,10 +160,14 @@ class Embedding(BaseModel):
 
 
 class Health(BaseModel):
-    """Status of the service: `ok`, `old index`, `no index` or `stuck`, and whether it requires a token."""
+    """Status of the service: `ok`, `old index`, `no index` or `stuck`, and whether it requires a token.
+
+    If the index can be searched by text, `text` is true.
+    """
 
     status: str
     token: bool
+    text: bool | None = None
     reason: str | None = None
 
 
@@ -173,14 +177,30 @@ class Refusal(BaseModel):
     error: str
 
 
+TEXT = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": LONGEST_TEXT,
+    "description": "Text to search for, with or without an image, if the model has a text tower.",
+}
+WEIGHT = {
+    "type": "number",
+    "minimum": 0,
+    "maximum": 1,
+    "description": "Weight of the text next to an image, 0.5 by default.",
+}
+
+
 def _body(**options):
     """Returns the OpenAPI description of a request body with an image, in a form or in JSON, and these fields."""
 
     def kind(name, encoding):
+        # One of these fields is needed.
+        needed = [{"required": [each]} for each in (name, "text") if each in (name, *options)]
         return {
             "schema": {
                 "type": "object",
-                "required": [name],
+                "anyOf": needed,
                 "properties": {name: {"type": "string", "format": encoding}, **options},
                 "additionalProperties": False,
             }
@@ -190,7 +210,10 @@ def _body(**options):
     return {"requestBody": {"required": True, "content": content}}
 
 
-SEARCH, EMBED = _body(box=BOX, k=K, where=WHERE), _body(box=BOX)
+# The fields of each path next to the image.
+EMBED = {"box": BOX}
+LABEL = {**EMBED, "k": K, "where": WHERE}
+SEARCH = {**LABEL, "text": TEXT, "text_weight": WEIGHT}
 REFUSED = {
     400: "The request, its filter or the image is not valid.",
     401: "The token is missing or wrong.",
@@ -224,11 +247,19 @@ DECODERS = max(4, min(8, os.cpu_count() or 1))
 LAST_SECONDS = 0.5
 
 
-def create_app(searcher, limits=None, *, batch_size=32, token="", hosts=(), threshold=lambda searcher: Threshold()):
+def no_threshold(searcher):
+    """Returns a `Threshold` that accepts everything."""
+    del searcher
+    return Threshold()
+
+
+def create_app(
+    searcher, limits=None, *, batch_size=32, token="", hosts=(), threshold=no_threshold, text_threshold=no_threshold
+):
     """Returns an ASGI app that answers requests from the index of a `Searcher`, within `limits`; see `Limits`.
 
     `batch_size` is the largest number of images that the model embeds at once. For `token` and `hosts`, see `Guard`.
-    The function `threshold` returns the `Threshold` of a searcher's index.
+    The functions `threshold` and `text_threshold` return the `Threshold` of a searcher's index, for images and texts.
     """
     limits, metrics, index = limits or Limits(), Metrics(searcher.manifest["metric"]), CurrentIndex(searcher)
 
@@ -238,8 +269,9 @@ def create_app(searcher, limits=None, *, batch_size=32, token="", hosts=(), thre
 
     def answer_batch(queries):
         metrics.batches.inc()
-        metrics.images.inc(len(queries))
-        return answer_all(index.searcher, queries, threshold)
+        metrics.images.inc(sum(query.image is not None for query in queries))
+        metrics.texts.inc(sum(query.text is not None for query in queries))
+        return answer_all(index.searcher, queries, threshold, text_threshold)
 
     # Decode each image separately, so that an image that is slow or fails does not affect the others.
     decoders = Batcher(decode, 1, threads=DECODERS)
@@ -258,7 +290,7 @@ def create_app(searcher, limits=None, *, batch_size=32, token="", hosts=(), thre
     app = FastAPI(title="tfdml", lifespan=running, docs_url=None, redoc_url=None)
     answer_errors(app)
     text, policy = page()
-    _add_queries(app, decoders, batcher, limits, metrics)
+    _add_queries(app, index, decoders, batcher, limits, metrics)
     _add_pages(app, index, metrics, text)
 
     @app.get("/health", responses=STUCK)
@@ -271,7 +303,7 @@ def create_app(searcher, limits=None, *, batch_size=32, token="", hosts=(), thre
         else:
             status = "no index" if index.is_gone else "old index" if index.problem else "ok"
             reason = index.problem
-        state = Health(status=status, token=bool(token), reason=reason)
+        state = Health(status=status, token=bool(token), text=index.searcher.has_texts or None, reason=reason)
         code = 503 if status in ("stuck", "no index") else 200
         return Response(state.model_dump_json(exclude_none=True), code, media_type="application/json")
 
@@ -285,12 +317,15 @@ def create_app(searcher, limits=None, *, batch_size=32, token="", hosts=(), thre
     return RequestCounter(Guard(BodyLimits(app, limits, metrics), token, hosts), metrics, headers)
 
 
-def _add_queries(app, decoders, batcher, limits, metrics):
-    async def ask(request, default_k):
-        content, box, k, where = await read_query(request, limits, default_k)
+def _add_queries(app, index, decoders, batcher, limits, metrics):
+    async def ask(request, names, default_k):
+        content, box, k, where, text, weight = await read_query(request, limits, names, default_k)
+        # A text belongs to the model that was asked whether it embeds texts. The index may be upgraded meanwhile.
+        reader, image = None if text is None else index.searcher, content
+        if reader is not None and not reader.has_texts:
+            raise HTTPException(400, "This index cannot be searched by text, because its model has no text tower.")
         # The model decodes all quick images of a batch in one call, which takes less time than one call per image.
-        reader, image = None, content
-        if box is not None or not is_quick(content):
+        if content is not None and (box is not None or not is_quick(content)):
             try:
                 async with asyncio.timeout(limits.decoding):
                     reader, image = await asyncio.wrap_future(decoders.submit((content, box)))
@@ -302,8 +337,9 @@ def _add_queries(app, decoders, batcher, limits, metrics):
             except OSError:
                 # The part of an image that cannot be decoded. A TimeoutError is an OSError as well.
                 image = None
-        query = Query(image, k, where, reader)
-        answer = None if image is None else await asyncio.wrap_future(batcher.submit(query))
+        query = Query(image, k, where, reader, text, weight)
+        is_damaged = content is not None and image is None
+        answer = None if is_damaged else await asyncio.wrap_future(batcher.submit(query))
         if answer is None:
             raise HTTPException(400, "The image cannot be read. Expected a complete JPEG, PNG, WebP or AVIF file.")
         if answer.problem:
@@ -311,20 +347,20 @@ def _add_queries(app, decoders, batcher, limits, metrics):
         metrics.observe(answer)
         return answer
 
-    @app.post("/search", openapi_extra=SEARCH, responses=ERRORS)
+    @app.post("/search", openapi_extra=_body(**SEARCH), responses=ERRORS)
     async def search(request: Request) -> SimilarImages:
-        """Finds the images in the index that are most similar to an image."""
-        return _as_it_is(SimilarImages.of(await ask(request, NEIGHBORS)))
+        """Finds the images in the index that are most similar to an image, to a text, or to both."""
+        return _as_it_is(SimilarImages.of(await ask(request, SEARCH, NEIGHBORS)))
 
-    @app.post("/label", openapi_extra=SEARCH, responses=ERRORS)
+    @app.post("/label", openapi_extra=_body(**LABEL), responses=ERRORS)
     async def label(request: Request) -> Label:
         """Labels an image by the vote of the most similar images in the index, or answers `unknown`."""
-        return _as_it_is(Label.of(await ask(request, VOTERS)))
+        return _as_it_is(Label.of(await ask(request, LABEL, VOTERS)))
 
-    @app.post("/embed", openapi_extra=EMBED, responses=ERRORS)
+    @app.post("/embed", openapi_extra=_body(**EMBED), responses=ERRORS)
     async def embed(request: Request) -> Embedding:
         """Returns the embedding of an image."""
-        return _as_it_is(Embedding(embedding=(await ask(request, 0)).embedding.tolist()))
+        return _as_it_is(Embedding(embedding=(await ask(request, EMBED, 0)).embedding.tolist()))
 
 
 def _as_it_is(model):

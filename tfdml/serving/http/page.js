@@ -1,7 +1,7 @@
 "use strict";
 const at = id => document.getElementById(id);
-// Object URLs of the images on the page (to free them later), the number of the last search, its image and its box, which
-// is the left, top, right and bottom as fractions of the image, or null.
+// Object URLs of the images on the page (to free them later), the number of the last search, its image or null, and its
+// box, which is the left, top, right and bottom as fractions of the image, or null.
 let shown = [], last = 0, asked = null, part = null;
 
 const headers = () => {
@@ -35,27 +35,36 @@ function address(blob) {
   return made;
 }
 
+// Searches for an image, for the text in the field, or for both.
 async function search(image, box = null) {
-  const number = ++last;
+  const number = ++last, text = at("text").value.trim();
   asked = image;
   part = box;
   shown.forEach(URL.revokeObjectURL);
   shown = [];
   tell(null);
   at("found").replaceChildren();
-  at("query").src = address(image);
-  at("frame").hidden = false;
+  if (image) at("query").src = address(image);
+  else at("query").removeAttribute("src");
+  at("frame").hidden = !image;
   at("whole").hidden = !box;
+  at("weights").hidden = !image || !text;
   outline(at("query"), box);
-  at("state").textContent = "Searching…";
   at("answer").hidden = true;
+  at("state").textContent = "";
+  if (!image && !text) return;
+  at("state").textContent = "Searching…";
   try {
-    // The label is a separate request, because it has its own number of voting neighbors.
     const where = box ? {box: box.join(",")} : {};
-    const [found, voted] = await Promise.all([ask("/search", image, {k: at("k").value, ...where}), ask("/label", image, where)]);
+    const words = text ? {text, ...(image ? {text_weight: at("weight").value} : {})} : {};
+    // The label is a separate request, because it has its own number of voting neighbors. Only images have labels.
+    const [found, voted] = await Promise.all([
+      ask("/search", image, {k: at("k").value, ...where, ...words}), text ? null : ask("/label", image, where),
+    ]);
     if (number !== last) return;
     at("state").textContent = counted(found);
-    at("label").textContent = labeled(voted);
+    at("voted").hidden = !voted;
+    if (voted) at("label").textContent = labeled(voted);
     at("threshold").textContent = found.threshold == null ? "None, so all neighbors are accepted" : found.threshold.toFixed(4);
     at("answer").hidden = false;
     at("found").append(...found.neighbors.map(neighbor => item(neighbor, number)));
@@ -66,7 +75,7 @@ async function search(image, box = null) {
 
 async function ask(path, image, fields) {
   const form = new FormData();
-  form.append("image", image, "image");
+  if (image) form.append("image", image, "image");
   form.append("where", at("where").value);
   for (const name in fields) form.append(name, fields[name]);
   return (await call(path, {method: "POST", body: form})).json();
@@ -124,7 +133,10 @@ function item(neighbor, number) {
     if (number !== last) return;
     picture.src = address(blob);
     picture.addEventListener("load", () => outline(picture, fractions(neighbor.box, picture)));
-    button.addEventListener("click", () => search(blob, fractions(neighbor.box, picture)));
+    button.addEventListener("click", () => {
+      at("text").value = "";
+      search(blob, fractions(neighbor.box, picture));
+    });
   }).catch(error => {
     const none = element("span", error.message);
     photo.replaceWith(none);
@@ -142,8 +154,10 @@ at("file").addEventListener("change", event => {
   take(event.target.files);
   event.target.value = "";
 });
-for (const id of ["k", "where"]) at(id).addEventListener("change", () => asked && search(asked, part));
+const again = () => search(asked, part);
+for (const id of ["k", "where", "text", "weight"]) at(id).addEventListener("change", again);
 at("whole").addEventListener("click", () => search(asked));
+at("remove").addEventListener("click", () => search(null));
 
 // A box is drawn from one corner to the opposite one. Smaller ones are clicks.
 const SMALLEST = 0.02;
@@ -193,12 +207,13 @@ at("access").addEventListener("submit", async event => {
     await call("/metrics");
     at("access").hidden = true;
     tell(null);
-    if (asked) search(asked, part);
+    again();
   } catch {
     sessionStorage.removeItem("token");
     tell(new Error("This token is wrong. Enter the token of the service."));
   }
 });
-call("/health").then(response => response.json()).then(({token}) => {
+call("/health").then(response => response.json()).then(({token, text}) => {
   at("access").hidden = !token || Boolean(sessionStorage.getItem("token"));
+  at("words").hidden = at("remove").hidden = !text;
 }).catch(tell);

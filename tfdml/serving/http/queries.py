@@ -5,12 +5,13 @@ import dataclasses
 import io
 import json
 import logging
+import math
 import queue
 import re
 import threading
 import time
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from fastapi import HTTPException
@@ -190,12 +191,16 @@ class Query:
     """A query image, as `Searcher.read` returned it or as a file, with the wanted number of neighbors and a filter.
 
     If `k` is 0, only the embedding is wanted. `reader` is the `Searcher` that has read the image, or `None` for a file.
+    With a `text`, the query is the text alone or, next to an image, the sum of both embeddings, with the weights
+    `text_weight` and `1 - text_weight`.
     """
 
-    image: np.ndarray | bytes
+    image: np.ndarray | bytes | None
     k: int = 0
     where: str | None = None
     reader: Any = None
+    text: str | None = None
+    text_weight: float = 0.5
 
 
 @dataclasses.dataclass
@@ -203,7 +208,7 @@ class Answer:
     """The answer to a query.
 
     `matching` and `exact` are the values of `Found`, if there is a filter. `problem` describes what is wrong with the
-    filter.
+    filter. `is_of_image` is whether the query is an image without a text.
     """
 
     embedding: np.ndarray
@@ -213,12 +218,13 @@ class Answer:
     problem: str | None = None
     threshold: Threshold = ANY
     metric: str = "cosine"
+    is_of_image: bool = True
 
 
-def answer_all(searcher, queries, threshold):
+def answer_all(searcher, queries, threshold, text_threshold):
     """Returns the answers to queries, like `answer`. Images that another model has read are answered by its searcher.
 
-    The function `threshold` returns the `Threshold` of a searcher.
+    The functions `threshold` and `text_threshold` return the `Threshold` of a searcher for images and for texts.
     """
     places = {}
     for place, query in enumerate(queries):
@@ -226,19 +232,29 @@ def answer_all(searcher, queries, threshold):
         places.setdefault(searcher if is_current else query.reader, []).append(place)
     answers = [None] * len(queries)
     for reader, some in places.items():
-        of_reader = answer(reader, [queries[place] for place in some], threshold(reader))
+        of_reader = answer(reader, [queries[place] for place in some], threshold(reader), text_threshold(reader))
         for place, one in zip(some, of_reader, strict=True):
             answers[place] = one
     return answers
 
 
-def answer(searcher, queries, threshold=ANY):
-    """Returns the `Answer` to each `Query`, or `None` if its image cannot be read."""
-    embeddings, valid = searcher.embed_read([query.image for query in queries])
+def answer(searcher, queries, threshold=ANY, text_threshold=ANY):
+    """Returns the `Answer` to each `Query`, or `None` if its image cannot be read.
+
+    An image together with a text has no threshold, because their sum has yet another scale.
+    """
+    embeddings, valid = _embedded(searcher, queries)
     metric = searcher.manifest["metric"]
     answers = [
-        Answer(embedding, threshold=threshold, metric=metric) if readable else None
-        for embedding, readable in zip(embeddings, valid, strict=True)
+        Answer(
+            embedding,
+            threshold=threshold if query.text is None else text_threshold if query.image is None else ANY,
+            metric=metric,
+            is_of_image=query.text is None,
+        )
+        if readable
+        else None
+        for query, embedding, readable in zip(queries, embeddings, valid, strict=True)
     ]
     # Search separately for each k, because approximate searches find other images for another k, and answers must not
     # depend on other users' requests.
@@ -260,36 +276,97 @@ def answer(searcher, queries, threshold=ANY):
     return answers
 
 
+def _embedded(searcher, queries):
+    """Returns the embeddings of queries, float32 `[N, D]`, and whether each image could be read, `[N]`."""
+    pictured = [query.image for query in queries if query.image is not None]
+    worded = [query.text for query in queries if query.text is not None]
+    images = zip(*searcher.embed_read(pictured), strict=True) if pictured else None
+    texts = iter(searcher.embed_texts(worded)) if worded else None
+    found, valid = [], []
+    for query in queries:
+        vector, readable = (0.0, True) if query.image is None else next(images)
+        if query.text is not None:
+            weight = 1.0 if query.image is None else query.text_weight
+            vector = (1 - weight) * vector + weight * next(texts)
+        found.append(vector)
+        valid.append(readable)
+    return np.stack(found), np.array(valid)
+
+
 # Largest image, in bytes, that is checked without a thread: starting one takes longer than reading the longest header
 # of an image of this size.
 AT_ONCE = 2**16
 FORM, JSON = "multipart/form-data", "application/json"
+# Maximum number of characters in a text.
+LONGEST_TEXT = 1000
 
 
-async def read_query(request, limits, default_k):
-    """Returns the image, box, number of neighbors and filter of a request. A bad request is an HTTPException.
+class Asked(NamedTuple):
+    """What a request contains. Without an image, a box, a filter or a text, these are `None`."""
 
-    The request contains a form with `image`, `box`, `k` and `where`, or JSON with `b64` instead of `image`. If
-    `default_k` is 0, it may contain neither a number of neighbors nor a filter. Without a box, it is `None`.
+    content: bytes | None = None
+    box: Any = None
+    k: Any = None
+    where: str | None = None
+    text: str | None = None
+    text_weight: Any = None
+
+
+async def read_query(request, limits, names, default_k):
+    """Returns the `Asked` of a request. A bad request is an HTTPException.
+
+    The request contains a form with `image` and the fields `names`, or JSON with `b64` instead of `image`. Only a
+    request that may contain a `text` may contain no image.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    names = {"box", "k", "where"} if default_k else {"box"}
     if kind == FORM:
-        content, box, k, where = await _of_form(request, names)
+        asked = await _of_form(request, names)
     elif kind == JSON:
-        content, box, k, where = await run_in_threadpool(_of_json, await request.body(), names)
+        asked = await run_in_threadpool(_of_json, await request.body(), names)
     else:
         raise HTTPException(415, f"The content type must be {FORM} or {JSON}. Received: {kind[:100] or 'none'}.")
-    if len(content) <= AT_ONCE:
+    content, box, k, where, text, weight = asked
+    # An HTML form sends an empty field as an empty string.
+    box, where, text, weight = (None if each == "" else each for each in (box, where, text, weight))
+    if content is not None and len(content) <= AT_ONCE:
         _check_image(content, limits)
-    else:
+    elif content is not None:
         await run_in_threadpool(_check_image, content, limits)
     if k is not None and (type(k) is not int or not 1 <= k <= MOST_NEIGHBORS):
         raise HTTPException(400, f"k must be an integer from 1 to {MOST_NEIGHBORS}. Received: {str(k)[:100]!r}.")
     if where is not None and not isinstance(where, str):
         raise HTTPException(400, "where must be a string, such as label == 'cup'.")
-    # An HTML form sends an empty field as an empty string.
-    return content, None if box in (None, "") else _box(box), default_k if k is None else k, where or None
+    if text is not None:
+        _check_text(text)
+    if content is None and text is None:
+        raise HTTPException(400, "text is empty. Send a text, an image, or both.")
+    if content is None and box is not None:
+        raise HTTPException(400, "box needs an image.")
+    if weight is not None and (content is None or text is None):
+        raise HTTPException(400, "text_weight needs both an image and a text.")
+    box = None if box is None else _box(box)
+    return Asked(content, box, default_k if k is None else k, where, text, 0.5 if weight is None else _weight(weight))
+
+
+def _check_text(text):
+    if not isinstance(text, str) or len(text) > LONGEST_TEXT or not text.strip():
+        raise HTTPException(400, f"text must be a string of 1 to {LONGEST_TEXT:,} characters, not only white space.")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        # JSON can contain half of a surrogate pair.
+        raise HTTPException(400, "text is not valid Unicode.") from None
+
+
+def _weight(weight):
+    """Returns a weight as a float. Raises an HTTPException unless it is a number from 0 to 1."""
+    try:
+        found = math.nan if isinstance(weight, bool) else float(weight)
+    except (TypeError, ValueError, OverflowError):
+        found = math.nan
+    if not 0 <= found <= 1:
+        raise HTTPException(400, f"text_weight must be a number from 0 to 1. Received: {str(weight)[:100]!r}.")
+    return found
 
 
 def _box(box):
@@ -311,17 +388,18 @@ async def _of_form(request, names):
         raise HTTPException(415, f"The charset must be utf-8. Received: {charset.decode('latin-1')[:100]}.")
     # The context closes the form's files, which otherwise stay open.
     async with request.form(max_files=1, max_fields=max(len(names), 1)) as form:
-        _check_names(form.keys(), {"image", *names}, "image")
-        upload, box, k, where = form["image"], form.get("box"), form.get("k"), form.get("where")
-        if not isinstance(upload, UploadFile):
+        _check_names(form.keys(), names, "image")
+        upload, k = form.get("image"), form.get("k")
+        if upload is not None and not isinstance(upload, UploadFile):
             raise HTTPException(400, "The field image contains text. Send a file.")
-        if re.search(r"[/\\\0]", upload.filename or ""):
+        if upload is not None and re.search(r"[/\\\0]", upload.filename or ""):
             raise HTTPException(400, "The file name contains a path. Send only the name of the file.")
-        for name, value in {"k": k, "box": box}.items():
-            if isinstance(value, UploadFile):
+        for name in ("k", "box", "text_weight"):
+            if isinstance(form.get(name), UploadFile):
                 raise HTTPException(400, f"The field {name} contains a file. Send numbers.")
         k = int(k) if k is not None and re.fullmatch("[0-9]{1,9}", k) else k
-        return await upload.read(), box, k, where
+        others = [form.get(name) for name in ("where", "text", "text_weight")]
+        return Asked(None if upload is None else await upload.read(), form.get("box"), k, *others)
 
 
 def _of_json(body, names):
@@ -331,23 +409,26 @@ def _of_json(body, names):
         raise HTTPException(400, "The body is not valid JSON.") from None
     if not isinstance(fields, dict):
         raise HTTPException(400, 'The body must be a JSON object such as {"b64": "..."}.')
-    _check_names(fields, {"b64", *names}, "b64")
-    if not isinstance(fields["b64"], str):
+    _check_names(fields, names, "b64")
+    encoded = fields.pop("b64", None)
+    if encoded is None and "text" in fields:
+        return Asked(**fields)
+    if not isinstance(encoded, str):
         raise HTTPException(400, "b64 must be a string. Send the content of the file in base64.")
     try:
-        content = base64.b64decode(fields["b64"], validate=True)
-        return content, fields.get("box"), fields.get("k"), fields.get("where")
+        return Asked(base64.b64decode(encoded, validate=True), **fields)
     except ValueError:
         raise HTTPException(
             400, "b64 is not valid base64. Send the content of the file in base64, without line breaks."
         ) from None
 
 
-def _check_names(names, allowed, needed):
+def _check_names(names, others, needed):
+    allowed = {needed, *others}
     unknown = sorted(set(names) - allowed)
     if unknown:
         raise HTTPException(400, f"Unknown field {unknown[0][:100]!r}. Expected {', '.join(sorted(allowed))}.")
-    if needed not in names:
+    if needed not in names and "text" not in names:
         raise HTTPException(400, f"The field {needed} is missing.")
 
 

@@ -76,17 +76,21 @@ class Metrics:
         self.seconds = Histogram("tfdml_request_seconds", seconds, buckets=BOUNDS, registry=registry)
         self.batches = Counter("tfdml_batches", "Batches that the model has embedded.", registry=registry)
         self.images = Counter("tfdml_images", "Images that the model has embedded.", registry=registry)
+        self.texts = Counter("tfdml_texts", "Texts that the model has embedded.", registry=registry)
         waiting = "Requests with a complete body that wait for an answer."
         self.waiting = Gauge("tfdml_waiting", waiting, registry=registry)
-        nearest = "Similarity of the nearest image to each query without a filter."
+        nearest = "Similarity of the nearest image to each query image without a filter."
         bounds = SIMILARITIES[metric]
         self.nearest = Histogram("tfdml_nearest_similarity", nearest, buckets=bounds, registry=registry)
-        unknown = "Queries without a filter that have no image above the threshold."
+        unknown = "Query images without a filter that have no image above the threshold."
         self.unknown = Counter("tfdml_unknown_queries", unknown, registry=registry)
 
     def observe(self, answer):
-        """Counts the `Answer` to a query, unless a filter hid images from it."""
-        if answer.matching is None and answer.neighbors:
+        """Counts the `Answer` to a query image, unless a filter hid images from it.
+
+        Texts are not counted, because their similarities have another scale.
+        """
+        if answer.is_of_image and answer.matching is None and answer.neighbors:
             nearest = answer.neighbors[0].similarity
             self.nearest.observe(nearest)
             self.unknown.inc(not answer.threshold.accepts(nearest))

@@ -261,16 +261,26 @@ class Index:
         """
         return labeling.duplicate_groups(self._current(), threshold)
 
-    def label(self, images: Any, k: int = 5, threshold: float | None = None, boxes: Any = None) -> list[Labeled]:
-        """Labels images by a vote of their nearest neighbors.
+    def label(
+        self,
+        images: Any,
+        k: int = 5,
+        threshold: float | None = None,
+        boxes: Any = None,
+        *,
+        classes: Sequence[str] | None = None,
+    ) -> list[Labeled]:
+        """Labels images by a vote of their nearest neighbors, or by class names.
 
         Args:
             images: Folder, or images in the forms that `add` accepts.
-            k: Integer. Number of neighbors that vote. Defaults to `5`.
-            threshold: Float or `None`. Minimum similarity to the nearest neighbor with the winning label. Below it, an
-                image gets no label. If `None`, the threshold that `python -m tfdml.threshold` has fitted for the model,
-                if there is one. Defaults to `None`.
+            k: Integer. Number of neighbors that vote. Not used with `classes`. Defaults to `5`.
+            threshold: Float or `None`. Minimum similarity to the nearest neighbor with the winning label, or to the
+                text of the class. Below it, an image gets no label. If `None`, the threshold that
+                `python -m tfdml.threshold` has fitted for the model, if there is one. Defaults to `None`.
             boxes: `[N, 4]` boxes of objects in the images, as in `search`. Defaults to `None`.
+            classes: Names of classes, if the model has a text tower. An image gets the name with the most similar text,
+                so the index needs no labels. Defaults to `None`.
 
         Returns:
             A list with one `Labeled` object per image, or per box.
@@ -280,7 +290,10 @@ class Index:
             files = self._listed(images, boxes)
             images = files.paths if files.contents is None else list(files.contents)
         searcher = self._current()
-        least = threshold_for(searcher) if threshold is None else Threshold(threshold)
+        kind = "image" if classes is None else "text"
+        least = threshold_for(searcher, queries=kind) if threshold is None else Threshold(threshold)
+        if classes is not None:
+            return labeling.label_by_texts(searcher, images, classes, least)
         return labeling.label_images(searcher, images, k, least)
 
     def save(self, folder: FilePath) -> None:

@@ -9,10 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from pipelines.captions import TEMPLATE, filled
 from tfdml.files.shards import EmbeddingShards
+from tfdml.neighbors.nearest import unit_length
 from tfdml.run.experiment.threshold import Threshold, for_people
 from tfdml.serving.index.stores.folder_store import FolderStore
 from tfdml.serving.index.stores.store import Neighbor
+from tfdml.serving.model_card import templates_of
 
 # Smallest Euclidean distance between L2-normalized embeddings that counts. Rounding alone causes about half of it
 # between equal images.
@@ -80,13 +83,13 @@ def calibrate(votes, labels, precision):
 
 @dataclasses.dataclass(frozen=True)
 class Labeled:
-    """An image and the label that its neighbors voted for.
+    """An image and its label, which its neighbors voted for, or which has the most similar text.
 
     Args:
         path: String. Path of the image, or a name such as `Image 0` for an image that is not a file.
         label: String, or `None` if the label is unknown.
-        similarity: Float. Similarity of the nearest neighbor with the label that received the most votes. `None` if the
-            image cannot be read.
+        similarity: Float. Similarity of the nearest neighbor with the label that received the most votes, or of the
+            text. `None` if the image cannot be read.
 
     Example:
 
@@ -118,6 +121,30 @@ def label_images(searcher, images, k, threshold):
         near = similarity is not None and threshold.accepts(similarity)
         path = str(image) if isinstance(image, str | Path) else f"Image {place}"
         found.append(Labeled(path, label if near else None, similarity))
+    return found
+
+
+def label_by_texts(searcher, images, classes, threshold):
+    """Returns a list of `Labeled` objects for images, by the class with the most similar text.
+
+    The text of a class is its name in the templates of the model's card. Several templates have the mean of their
+    embeddings. The images are in the forms that `Searcher.search` accepts.
+    """
+    classes = list(classes)
+    named = classes and all(isinstance(each, str) and each.strip() for each in classes)
+    if not named or len({*classes}) < len(classes):
+        raise ValueError(f"classes must be different names, none of them empty. Received: classes={classes!r}.")
+    folder = searcher.model_folder
+    texts = filled(TEMPLATE if folder is None else templates_of(folder), classes)
+    vectors = searcher.embed_texts([text for several in texts for text in several])
+    vectors = unit_length(vectors.reshape(len(classes), -1, vectors.shape[1]).mean(axis=1))
+    embeddings, valid = searcher.embed_readable(images)
+    found = []
+    for place, (image, scores) in enumerate(zip(images, unit_length(embeddings) @ vectors.T, strict=True)):
+        path = str(image) if isinstance(image, str | Path) else f"Image {place}"
+        similarity = float(scores.max()) if valid[place] else None
+        near = valid[place] and threshold.accepts(similarity)
+        found.append(Labeled(path, classes[int(scores.argmax())] if near else None, similarity))
     return found
 
 

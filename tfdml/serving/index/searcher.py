@@ -12,7 +12,7 @@ import numpy as np
 from pipelines.boxes import parted
 from pipelines.reading.sources import Images
 from tfdml.registry.arguments import Embeddings, FilePath
-from tfdml.serving.embedders import VECTORS, AnyEmbedder, ArrayEmbedder, is_of_arrays, reads_files
+from tfdml.serving.embedders import VECTORS, AnyEmbedder, is_of_arrays, reads_files
 from tfdml.serving.embedding import embed_rows
 from tfdml.serving.exported_model import ExportedModel, model_hash, saved_model_folder
 from tfdml.serving.image_list import ImageList
@@ -239,25 +239,42 @@ class Searcher:
         Raises:
             ValueError: If an image cannot be read, a text is empty, or the model has no text tower.
         """
-        texts = [text] if isinstance(text, str) else list(text)
-        if not texts or not all(isinstance(each, str) and each.strip() for each in texts):
-            raise ValueError(f"text must be one text or several, none of them empty. Received: text={text!r}.")
-        if isinstance(self.model, ArrayEmbedder):
-            raise ValueError(
-                f"The index {self.name} cannot be searched by text, because its model is a function of images. Make it "
-                "with a model that has a text tower."
-            )
-        vectors = self.model.embed_texts(texts)
+        vectors = self.embed_texts([text] if isinstance(text, str) else text)
         if images is None:
             return vectors
         if not 0 <= text_weight <= 1:
             raise ValueError(f"text_weight must be from 0 to 1. Received: text_weight={text_weight}.")
         pictured = self.embed(images, boxes)
-        if len(texts) not in (1, len(pictured)):
+        if len(vectors) not in (1, len(pictured)):
             raise ValueError(
-                f"text must have one text, or one for each of the {len(pictured)} images. Received: {len(texts)} texts."
+                f"text must have one text, or one for each of the {len(pictured)} images. Received: {len(vectors)} "
+                "texts."
             )
         return (1 - text_weight) * pictured + text_weight * vectors
+
+    @property
+    def has_texts(self) -> bool:
+        """Whether the model embeds texts, so that the index can be searched by text."""
+        return self.model.has_texts
+
+    def embed_texts(self, texts: Sequence[str]) -> np.ndarray:
+        """Returns the embeddings of texts, float32 `[N, D]`, in the space of the images.
+
+        Args:
+            texts: Sequence of N strings.
+
+        Raises:
+            ValueError: If a text is empty, or the model has no text tower.
+        """
+        texts = list(texts)
+        if not texts or not all(isinstance(each, str) and each.strip() for each in texts):
+            raise ValueError(f"text must be one text or several, none of them empty. Received: text={texts!r}.")
+        if not self.has_texts:
+            raise ValueError(
+                f"The index {self.name} cannot be searched by text, because its model has no text tower. Make it with "
+                "a model that has one, such as tfdml.TwoTowers."
+            )
+        return self.model.embed_texts(texts)
 
     def read(self, contents: bytes) -> Any:
         """Decodes the contents of an image file for `embed_read`, or returns `None` if it cannot be read."""

@@ -9,7 +9,7 @@ import numpy as np
 from tfdml.files.checked import damaged
 from tfdml.files.shards import EmbeddingShards
 from tfdml.neighbors.nearest import compared_vectors
-from tfdml.run.experiment.threshold import Threshold
+from tfdml.run.experiment.threshold import ENTRIES, Threshold, check_queries
 from tfdml.serving.exported_model import model_hash, saved_model_folder
 from tfdml.serving.index.folder import IndexFolder
 from tfdml.serving.index.stores.folder_store import FolderStore
@@ -23,23 +23,24 @@ OF_THIS_MACHINE = ("embeddings", "run_dir", "sha256")
 NUMBERS = ("threshold", "false_accept_rate", "precision")
 
 
-def threshold_for(searcher, setting=""):
+def threshold_for(searcher, setting="", queries="image"):
     """Returns the `Threshold` of a setting, or the one that was fitted for the model of an index, if there is one.
 
     The setting is a number (possibly as a string), `none`, which accepts everything, or empty for the fitted threshold.
+    `queries` is the kind of queries, `image` or `text`.
     """
     if setting != "":
         return Threshold(None if setting == NONE else _number(setting, searcher.manifest["metric"]))
-    return _fitted(searcher, _card_of(searcher))
+    return _fitted(searcher, _card_of(searcher), queries)
 
 
 def _card_of(searcher):
     return {} if searcher.model_folder is None else read_card(searcher.model_folder)
 
 
-def _fitted(searcher, card):
+def _fitted(searcher, card, queries):
     """Returns the `Threshold` in the card of an index's model. Without one, everything is accepted."""
-    fitted, manifest = card.get("threshold"), searcher.manifest
+    fitted, manifest = card.get(ENTRIES[queries]), searcher.manifest
     if fitted is None:
         return Threshold()
     file = Path(searcher.model_folder, METADATA)
@@ -47,6 +48,7 @@ def _fitted(searcher, card):
     numbers = [fitted.get(name) for name in NUMBERS] if isinstance(fitted, dict) else [None]
     if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
         raise damaged(file, "its threshold is not a number", advice)
+    check_queries(fitted, queries, file)
     if card.get("sha256") != searcher.model_digest:
         raise ValueError(f"The threshold in {file} was fitted for another model than the one next to it. {advice}")
     if fitted.get("distance") != manifest["metric"]:
@@ -61,11 +63,11 @@ class CurrentThreshold:
     """Function that returns the `Threshold` of a searcher's index and follows changes of its model's card.
 
     If the card is gone, is damaged or belongs to another model, the threshold stays the same, because without one,
-    everything would be accepted. `setting` is the one of `threshold_for`.
+    everything would be accepted. `setting` and `queries` are the ones of `threshold_for`.
     """
 
-    def __init__(self, setting=""):
-        self._setting, self._last = setting, None
+    def __init__(self, setting="", queries="image"):
+        self._setting, self._queries, self._last = setting, queries, None
 
     def __call__(self, searcher):
         # Several threads may call this. Each sees a complete tuple.
@@ -78,13 +80,13 @@ class CurrentThreshold:
     def _read(self, searcher, old):
         """Returns the `Threshold` that the card has now. If it has none for this model, returns `old`, if it is set."""
         if self._setting != "":
-            return threshold_for(searcher, self._setting)
+            return threshold_for(searcher, self._setting, self._queries)
         try:
             card = _card_of(searcher)
             is_other = searcher.model_folder is not None and card.get("sha256") != searcher.model_digest
             if old is not None and is_other:
                 return old
-            return _fitted(searcher, card)
+            return _fitted(searcher, card, self._queries)
         except (OSError, ValueError) as error:
             if old is None:
                 raise
@@ -107,14 +109,10 @@ def put_threshold(path, threshold, embeddings=""):
     `embeddings` is the folder of `python -m tfdml.embed` that the threshold was fitted on, and records the model. If it
     is empty, the threshold was fitted on a run, and the model must be an export of that run's model.
     """
-    index, fitted = IndexFolder(path), threshold.fitted
-    folder = index.model if index.exists() else saved_model_folder(path)
+    folder, fitted = model_folder_of(path), threshold.fitted
     card, digest = read_card(folder), model_hash(folder)
-    if embeddings and EmbeddingShards(embeddings).model != digest:
-        raise ValueError(
-            f"The embeddings in {embeddings} were not computed by the model in {folder}, so their threshold is "
-            f"not valid for it. Embed the images with --model={folder}."
-        )
+    if embeddings:
+        check_embeddings(embeddings, folder)
     if card.get("sha256") != digest:
         raise ValueError(
             f"{folder} has no {METADATA} that belongs to its model. Export the model again with python -m tfdml.export."
@@ -132,7 +130,22 @@ def put_threshold(path, threshold, embeddings=""):
             "model's distance."
         )
     published = {name: value for name, value in fitted.items() if name not in OF_THIS_MACHINE}
-    write_card(folder, {**card, "threshold": published})
+    write_card(folder, {**card, ENTRIES[threshold.queries]: published})
+
+
+def check_embeddings(embeddings, folder):
+    """Raises a ValueError if the embeddings in a folder of `tfdml.embed` are not by the model in another folder."""
+    if EmbeddingShards(embeddings).model != model_hash(folder):
+        raise ValueError(
+            f"The embeddings in {embeddings} were not computed by the model in {folder}, so their threshold is "
+            f"not valid for it. Embed the images with --model={folder}."
+        )
+
+
+def model_folder_of(path):
+    """Returns the folder of an exported model, or of an index's model."""
+    index = IndexFolder(path)
+    return index.model if index.exists() else saved_model_folder(path)
 
 
 def _number(value, metric):
@@ -160,10 +173,12 @@ def difference(searcher, threshold):
 
     Up to 1,000 labeled images in the index are compared with each other. The rate of accepted pairs with different
     labels may be up to three times as high or low as the rate at which the threshold was fitted. Differences of fewer
-    than 30 pairs are ignored. Without a difference, and for a threshold that was not fitted, it returns `None`.
+    than 30 pairs are ignored. Without a difference, and for a threshold of texts or one that was not fitted, it returns
+    `None`.
     """
     store, metric = searcher.store, searcher.manifest["metric"]
-    if threshold.fitted is None or not isinstance(store, FolderStore) or not store.embeddings.exists():
+    of_images = threshold.fitted is not None and threshold.queries == "image"
+    if not of_images or not isinstance(store, FolderStore) or not store.embeddings.exists():
         return None
     vectors, labels = _sample(store)
     vectors = compared_vectors(vectors, metric)
