@@ -360,6 +360,33 @@ class BatchSettings:
         "Loss spec with its miner, such as triplet(margin=0.2, mining='semi_hard').",
         recipe="n_pair(scale=20.0)",
     )
+    teacher: AbsolutePath = flag(
+        "",
+        "Teacher for the loss teacher, such as --loss='triplet + 0.5*teacher': a run directory, a .keras file, or a "
+        "folder of python -m tfdml.embed with the training images. The run stores the teacher's embeddings. If not "
+        "set, there is no teacher.",
+        needs=IMAGES,
+    )
+    toward_initial_weights: float = flag(
+        0.0,
+        "Weight of the squared distance between the weights of the backbone and their initial values, which is added "
+        "to --loss. Larger values keep more of what a pretrained network knows.",
+        lower_bound=0.0,
+        needs=PRETRAINED,
+    )
+    toward_initial_embeddings: float = flag(
+        0.0,
+        "Weight of the squared distance between embeddings and those of the initial model, which is added to --loss. "
+        "Larger values keep more of what a pretrained network knows.",
+        lower_bound=0.0,
+        needs=PRETRAINED,
+    )
+    anchor_images: AbsolutePath = flag(
+        "",
+        "Folder with images without labels, at any depth, whose embeddings --toward_initial_embeddings keeps near "
+        "those of the initial model. If not set, the training images.",
+        needs=IMAGES,
+    )
     memory: str = flag(
         "",
         "Memory spec, such as xbm(size=8192, start=1000), a cross-batch memory: the loss also compares each batch with "
@@ -389,6 +416,13 @@ class BatchSettings:
         "less memory but more time.",
         lower_bound=1,
     )
+
+    @property
+    def whole_loss(self):
+        """The spec of the loss with the terms that other flags add."""
+        terms = {"weights": self.toward_initial_weights, "embeddings": self.toward_initial_embeddings}
+        added = [f"{weight}*toward_initial(of={of!r})" for of, weight in terms.items() if weight]
+        return " + ".join([self.loss, *added])
 
 
 @dataclasses.dataclass(frozen=True)

@@ -37,6 +37,11 @@ class LossHooks:
     # Sizes of leading parts of the embedding that the loss trains as separate embeddings.
     nested_dims: Sequence[int] = ()
 
+    # Names of the targets with vectors of another network that embeddings are compared with, such as `("teacher",)`.
+    references: Sequence[str] = ()
+    # Factor of the squared distance between the backbone's weights and their initial values, which the step adds.
+    weights_penalty = 0.0
+
     # Why the loss cannot use cross-batch memory, as part of a sentence. If None, it can, and `call` accepts `queries`.
     refuses_memory: str | None = "it does not define how to compare anchors with rows outside of their batch"
 

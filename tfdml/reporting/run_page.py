@@ -15,6 +15,7 @@ from tfdml.reporting.subject import Subject
 from tfdml.reporting.tables import score_tables
 from tfdml.run.directory.run_directory import environment
 from tfdml.run.experiment.experiment import trained
+from tfdml.run.training.distillation import kept_in_words
 from tfdml.run.training.gain import gain_in_words, untried
 
 # How the title names the images of a dataset, if the name of the dataset is not enough.
@@ -123,7 +124,8 @@ def state(record):
         blend = f", blended with the initial weights ({best['blend']:.0%} trained weights)" if "blend" in best else ""
         complete = f"Training is complete: {record.step:,} steps{took}."
         shown = f"This page shows the best model, from step {best['step']:,}{blend}."
-        return " ".join(filter(None, [gain_in_words(record.result, record.settings), complete, shown, chosen]))
+        verdicts = [gain_in_words(record.result, record.settings), kept_in_words(record.result)]
+        return " ".join(filter(None, [*verdicts, complete, shown, chosen]))
     steps = record.steps()
     of = f" of {steps:,}" if steps else ""
     going = "Training is in progress" if record.is_training() else "The run is not complete, and no process trains it"
