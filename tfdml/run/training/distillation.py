@@ -57,7 +57,7 @@ def kept_in_words(result):
     if parameters[TEACHER]:
         share, factor = parameters["student"] / parameters[TEACHER], speed["student"] / speed[TEACHER]
         sentences.append(
-            f"It has {parameters['student'] / 1e6:.2f} million parameters, {share:.1%} of the teacher's, and embeds "
+            f"It has {parameters['student']:,} parameters, {share:.1%} of the teacher's, and embeds "
             f"{speed['student']:,.0f} images per second here, {factor:.1f} times as many."
         )
     if "student_in_teacher" in found:

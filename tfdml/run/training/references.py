@@ -20,6 +20,7 @@ from tfdml.layers.references import INITIAL, TEACHER
 from tfdml.registry.loss_hooks import hooks_of
 from tfdml.run.loading import ImageEmbedder, is_loadable, load
 from tfdml.run.training.model import initial_embedding
+from tfdml.runtime.keras_internals import names_forgotten
 
 # Name of the teacher's vectors of the test images.
 TEST = "teacher_test"
@@ -42,7 +43,11 @@ class References:
         self.vectors, self.test, self.about = {}, None, run.recorded_dataset().get(TEACHER, {}) if self._resumes else {}
         self.anchors = anchors_in(batches.anchor_images) if batches.anchor_images else None
         self._path = batches.teacher
-        self._teacher = opened(self._path) if self._path and not self._resumes else None
+        self._teacher = None
+        if self._path and not self._resumes:
+            # A resumed run creates no such model, and the names of its variables must be the same.
+            with names_forgotten():
+                self._teacher = opened(self._path)
 
     @functools.cached_property
     def teacher_dims(self):
@@ -63,7 +68,8 @@ class References:
             self._teacher = None
         if INITIAL in names:
             of = self._train if self.anchors is None else self.anchors
-            self.vectors[INITIAL] = self._stored(INITIAL, of, lambda split: self._of_initial(split, build))
+            with names_forgotten():
+                self.vectors[INITIAL] = self._stored(INITIAL, of, lambda split: self._of_initial(split, build))
 
     def write(self):
         """Stores the vectors of a run that starts."""
