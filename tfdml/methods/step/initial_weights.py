@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from tfdml.functional.checks import at_least_float32
+
 
 class InitialWeights:
     """Initial values of the trainable weights of a model's backbones; see `tfdml.losses.TowardInitial`.
@@ -38,7 +40,7 @@ class InitialWeights:
         apart = [
             ops.subtract(*map(ops.convert_to_tensor, each)) for each in zip(self._weights, self.variables, strict=True)
         ]
-        return self.factor * sum(ops.sum(ops.square(ops.cast(each, "float32"))) for each in apart)
+        return self.factor * sum(ops.sum(ops.square(at_least_float32(each))) for each in apart)
 
 
 def _copy(weight):
