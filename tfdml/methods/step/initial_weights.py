@@ -45,8 +45,8 @@ class InitialWeights:
 
 def _copy(weight):
     return keras.Variable(
-        # A value would be an error while a graph is traced.
-        lambda shape, dtype: ops.convert_to_tensor(weight),
+        # A value would be an error while a graph is traced. On JAX, steps delete the arrays of variables.
+        lambda shape, dtype: ops.copy(ops.convert_to_tensor(weight)),
         shape=weight.shape,
         dtype=weight.dtype,
         trainable=False,
