@@ -58,9 +58,7 @@ def cost(model: Model, input_shape: Sequence[int]) -> dict[str, int | None]:
         model(tf.zeros(inputs.shape), training=False)
     traced = tf.function(lambda inputs: model(inputs, training=False), autograph=False).get_concrete_function(inputs)
     operations = list(_operations(traced.graph))
-    # The model may be any Keras model. Only tfdml models have `loss_layers`.
-    loss_layers = getattr(model, "loss_layers", None)
-    of_loss = {id(weight) for weight in loss_layers.variables} if loss_layers else set()
+    of_loss = _weights_of_loss(model)
     read = {id(variable) for variable in traced.graph.variables}
     weights = [weight for weight in model.trainable_weights if id(weight) not in of_loss and id(weight.value) in read]
     return {
@@ -103,9 +101,15 @@ def _products(operation):
 
 def parameters_of(model):
     """Returns the number of parameters that embed images with a Keras model, trainable or not."""
-    loss_layers = getattr(model, "loss_layers", None)
-    of_loss = {id(weight) for weight in loss_layers.variables} if loss_layers else set()
+    of_loss = _weights_of_loss(model)
     return sum(math.prod(weight.shape) for weight in model.weights if id(weight) not in of_loss)
+
+
+def _weights_of_loss(model):
+    """Returns the ids of the weights that only the loss needs."""
+    # The model may be any Keras model. Only tfdml models have `loss_layers`.
+    loss_layers = getattr(model, "loss_layers", None)
+    return {id(weight) for weight in loss_layers.variables} if loss_layers else set()
 
 
 def images_per_second(model, input_shape, batch_size=32, repeats=3):

@@ -76,7 +76,7 @@ class LossLayer(Layer):
     classes = 1
     # Maximum number of classes in a batch. If None, there is no limit.
     most_classes = None
-    # Names of the reference vectors that `call` needs as a third argument; see `BesideReference`.
+    # Names of the reference vectors that `call` accepts as another argument; see `BesideReference`.
     references = ()
 
     def __call__(self, *args, **kwargs):

@@ -9,11 +9,7 @@ from keras import ops
 from tfdml.functional.checks import at_least_float32, loss_dtype
 from tfdml.layers.loss_layer import LossLayer
 from tfdml.registry.arguments import Count
-
-# Targets of a batch with reference vectors: those of a teacher, and the embeddings of the initial model.
-TEACHER, INITIAL = REFERENCES = ("teacher", "initial")
-# Target with other images, whose embeddings are compared with those of the initial model instead of the batch's.
-ANCHOR = "anchor"
+from tfdml.registry.loss_hooks import ANCHOR, INITIAL
 
 
 @keras.saving.register_keras_serializable(package="tfdml")

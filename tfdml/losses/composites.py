@@ -65,6 +65,7 @@ class WeightedSum(EmbeddingLoss):
     nested_dims = _joined("nested_dims", lambda each: tuple(sorted({*itertools.chain(*each)})))
     refuses_memory = _joined("refuses_memory", lambda each: next(filter(None, each), None))
     image_proxies = _joined("image_proxies", lambda each: next(filter(None, each), None))
+    shares_space = _joined("shares_space", any)
     references = _joined("references", lambda each: tuple(dict.fromkeys(itertools.chain(*each))))
 
     def check_arguments(self):

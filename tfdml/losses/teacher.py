@@ -1,4 +1,4 @@
-"""Losses that compare embeddings with reference vectors: those of a teacher, and those of the initial model."""
+"""Losses that compare embeddings with the vectors of a teacher or of the initial model."""
 
 from typing import Literal
 
@@ -7,16 +7,17 @@ from keras import ops
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import unit_length
 from tfdml.functional.pairs import other_rows
-from tfdml.layers.references import INITIAL, TEACHER, BesideReference
+from tfdml.layers.references import BesideReference
 from tfdml.losses.base import EmbeddingLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import Count, Tensor
+from tfdml.registry.loss_hooks import INITIAL, TEACHER
 
 
 class ReferenceLoss(EmbeddingLoss):
     """Base class of losses that compare each embedding with the vector that another network computed for the image.
 
-    The batch has these reference vectors as a target with the name in `references`, beside the labels:
+    The batch has these reference vectors as a target with the name in `references`, next to the labels:
     `model.fit(images, {"label": labels, "teacher": vectors})`. `tfdml.train` computes them once, from images without
     augmentation. Labels are not used, so every image can have another one. In plain Keras, call the layer that
     `make_layer` returns with the embeddings and the vectors.
@@ -78,7 +79,7 @@ class Teacher(ReferenceLoss):
         `[B]`, one loss per image.
 
     Raises:
-        ValueError: If `teacher_dims` is missing, or if embeddings have another size and there is no projection.
+        ValueError: If `teacher_dims` is missing, or if embeddings have another size and `projection` is `False`.
 
     Example:
 
@@ -126,8 +127,8 @@ class Teacher(ReferenceLoss):
     def _dims(self):
         if self.teacher_dims is None:
             raise ValueError(
-                "The loss teacher needs a teacher. Set --teacher to a run, a .keras file or a folder of tfdml.embed, "
-                "or in Python teacher_dims, the number of dimensions of the teacher's vectors."
+                "The loss teacher needs a teacher. Set --teacher to a run, a .keras file or a folder of embeddings. In "
+                "Python, set teacher_dims, the number of dimensions of the teacher's vectors."
             )
         return self.teacher_dims
 
@@ -161,7 +162,7 @@ class TowardInitial(ReferenceLoss):
 
     Call arguments:
         labels: `[B]`, not used.
-        taken: the output of the layer `BesideReference`, embeddings now and in the beginning, side by side `[B, 2 d]`.
+        taken: the output of the layer `BesideReference`, embeddings now and before, side by side `[B, 2 d]`.
             With `of="weights"`, embeddings.
         queries: Integer or `None`. Number of anchors, with `of="weights"`. If `None`, every row is one.
 
@@ -203,7 +204,7 @@ class TowardInitial(ReferenceLoss):
         if self.of == "weights":
             raise ValueError(
                 "toward_initial(of='weights') compares weights, which a loss in plain Keras does not know. Train a "
-                "model of tfdml.methods."
+                "tfdml model, such as tfdml.Single."
             )
         return super().__call__(labels, embeddings, sample_weight)
 

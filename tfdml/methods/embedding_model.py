@@ -12,7 +12,6 @@ from tfdml.callbacks.base import TrainingParts
 from tfdml.functional.checks import loss_dtype
 from tfdml.heads import Head
 from tfdml.layers.norms import batch_norms, freeze_batch_norm, layers_in
-from tfdml.layers.references import ANCHOR, INITIAL
 from tfdml.methods.memories import XBM
 from tfdml.methods.step.first_batch import PixelCheck
 from tfdml.methods.step.global_batch_model import GlobalBatchModel
@@ -30,7 +29,7 @@ from tfdml.optimizers.layer_rules import LayerGroups
 from tfdml.optimizers.optimizers import without_loss_scaling
 from tfdml.registry.arguments import FrozenBatchNorm, ModelArguments, Tensor
 from tfdml.registry.fields import Declared
-from tfdml.registry.loss_hooks import hooks_of
+from tfdml.registry.loss_hooks import ANCHOR, INITIAL, hooks_of
 from tfdml.runtime.backends import strategy_of
 
 

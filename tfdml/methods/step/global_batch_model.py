@@ -9,11 +9,11 @@ from keras import ops
 from tfdml.functional.checks import at_least_float32, nan_with
 from tfdml.functional.distances import unit_length
 from tfdml.layers.blocks import Block, blocks_of
-from tfdml.layers.references import ANCHOR
 from tfdml.methods.step.first_batch import FirstBatch
 from tfdml.methods.step.parts import EvaluateArguments, Measures, measure, rank_of
 from tfdml.methods.step.restrictions import check_targets
 from tfdml.registry.arguments import ModelArguments, Tensor, Verbosity
+from tfdml.registry.loss_hooks import ANCHOR
 from tfdml.runtime.backends import backend_name
 
 if TYPE_CHECKING or backend_name() == "tensorflow":

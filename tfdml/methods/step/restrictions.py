@@ -11,10 +11,9 @@ from tfdml.callbacks.retrieval_evaluation import check_monitors
 from tfdml.functional.checks import check_classes, is_floating
 from tfdml.functional.pairs import UNKNOWN, contradictory
 from tfdml.layers.loss_layer import layer_of
-from tfdml.layers.references import ANCHOR, REFERENCES
 from tfdml.methods.step.parts import check, rank_of
 from tfdml.optimizers.optimizers import check_elementwise
-from tfdml.registry.loss_hooks import hooks_of
+from tfdml.registry.loss_hooks import ANCHOR, REFERENCES, hooks_of
 from tfdml.runtime.backends import strategy_of, tensorflow_if_used
 
 tf = tensorflow_if_used()

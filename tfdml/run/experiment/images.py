@@ -71,7 +71,7 @@ class ImageData:
     def training(self, model, sampler, progress, length, weight_power=0.0, references=None):
         """Returns the training dataset with passes of `length` steps and the image weights of `--class_weights`.
 
-        `references` are the run's `References`, whose vectors become targets, or None.
+        `references` are the run's `References` with vectors that become targets, or None.
         """
         split = self.train
         preprocessor = self.preprocessor(model, self.settings.train_transform)
@@ -111,7 +111,7 @@ class ImageData:
             found = training_batches(split, sampler, prepare, **options, **share)
             if not anchored:
                 return found
-            # As the initial model has seen them, so that the distance to it begins at 0.
+            # As the initial model has seen them, so that the distance to it is 0 at first.
             unchanged = self.preprocessor(model, self.settings.test_transform)
             drawn = anchor_sampler(references.anchors, sampler.batch_size)
             return with_anchors(

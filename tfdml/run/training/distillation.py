@@ -2,7 +2,7 @@
 
 from tfdml.console import scores as shown
 from tfdml.evaluation.cost import images_per_second, parameters_of
-from tfdml.layers.references import TEACHER
+from tfdml.registry.loss_hooks import TEACHER, hooks_of
 from tfdml.runtime.workers import Workers
 
 # The metric that is compared, if the protocol has it.
@@ -32,17 +32,11 @@ def distillation_of(experiment, references, model, embeddings, best):
     metric = METRIC if METRIC in teacher.values else experiment.monitor
     before, after = teacher.values[metric], best.values[metric]
     found = {"metric": metric, "teacher": before, "student": after, "kept": after / before if before else None}
-    if shares_space(model.loss) and references.test.shape[1] == embeddings.shape[1]:
+    if hooks_of(model.loss).shares_space and references.test.shape[1] == embeddings.shape[1]:
         found["student_in_teacher"] = protocol.scores_in_gallery(
             embeddings, references.test, test, protocol.while_training, Workers.of(experiment.strategy)
         ).summary()
     return {"teacher": teacher.summary(), "distillation": {**found, **costs}}
-
-
-def shares_space(loss):
-    """Whether a loss, or a term of a sum, compares embeddings with a teacher's without a projection."""
-    terms = [each for _, each in getattr(loss, "terms", [(1.0, loss)])]
-    return any(getattr(each, "shares_space", False) for each in terms)
 
 
 def kept_in_words(result):

@@ -1,4 +1,4 @@
-"""Reference vectors of a run: those of its teacher and of its initial model, computed once and stored in its folder."""
+"""The vectors of a teacher and of the initial model, which a run computes once and stores in its folder."""
 
 import functools
 import io
@@ -16,8 +16,7 @@ from tfdml.evaluation.cost import images_per_second, parameters_of
 from tfdml.files.checked import write_atomically
 from tfdml.files.embeddings import read_arrays
 from tfdml.files.shards import MANIFEST, EmbeddingShards
-from tfdml.layers.references import INITIAL, TEACHER
-from tfdml.registry.loss_hooks import hooks_of
+from tfdml.registry.loss_hooks import INITIAL, TEACHER, hooks_of
 from tfdml.run.loading import ImageEmbedder, is_loadable, load
 from tfdml.run.training.model import initial_embedding
 from tfdml.runtime.keras_internals import names_forgotten
@@ -28,10 +27,10 @@ OTHER_TEACHER = "Set --teacher to a run directory, a .keras file or a folder of 
 
 
 class References:
-    """The reference vectors that the loss of a run compares embeddings with, and where they are stored.
+    """The reference vectors that the loss of a run compares embeddings with, and their files.
 
-    They are computed at the start of the run, from images without augmentation. A resumed run reads them, so that it
-    needs neither the teacher nor the initial model, and ends with the same weights.
+    They are computed at the start of the run, from images without augmentation. A resumed run reads them, so it needs
+    neither the teacher nor the initial model. It ends with the same weights.
 
     `vectors` maps names, such as `"teacher"`, to arrays `[N, d]` of the training images, or of the `anchors` for
     `"initial"`. `test` are the teacher's vectors of the test images, or None. `about` describes the teacher.
@@ -101,7 +100,7 @@ class References:
             )
         if INITIAL in names and network.initial_embedding == "random" and not network.initial_model:
             raise ValueError(
-                "The loss keeps embeddings near those of the initial model, but --initial_embedding=random makes them "
+                "The loss keeps embeddings near the initial embeddings, but --initial_embedding=random makes them "
                 "random. Set --initial_embedding=auto, or --initial_model to a trained model."
             )
         if self.anchors is not None and INITIAL not in names:
