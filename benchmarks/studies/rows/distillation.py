@@ -19,7 +19,7 @@ they do not depend on classes. Every row has the same number of images per step 
 classes still choose the settings and the best step of all rows.
 
 **Settings.** Validation chooses among four settings of each row, with seed 0, which is not reported: four learning
-rates without a teacher, and with one two learning rates times two weights of the teacher. Without labels there is
+rates without a teacher, and with a teacher two learning rates times two weights of its loss. Without labels, there is
 nothing to weight, so these rows have four learning rates.
 
 **Main differences.** On each set, the teacher's vectors and its pairs minus the student alone, with labels and without:

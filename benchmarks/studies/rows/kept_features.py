@@ -1,7 +1,7 @@
 """Fine-tuning that keeps what the network knows: `python -m benchmarks.study kept_features --seeds=1,2,3`.
 
 This file was committed before its runs, which nothing in it depends on. Rows train configs/emoji.flags,
-configs/cars_half.flags and configs/omniglot.flags from the same initial embedding, WCCN, and are then measured on the
+configs/cars_half.flags and configs/omniglot.flags from the same initial embedding, WCCN. Each is then measured on the
 test images of all three sets: on their own, *in domain*, and on the two others, *out of domain*. In all of them, the
 classes differ from the training classes.
 
@@ -16,7 +16,7 @@ penalty. Rows that have nothing to choose have four settings with the same resul
 
 **Main differences.** On each set, each of the four rows with a penalty minus all weights, in domain: twelve
 differences, corrected together by the method of Holm at 5%. A penalty keeps the features if the mean of the two columns
-out of domain is at most 1 point below the initial model, where all weights lose more than 3 points.
+out of domain is at most 1 point below the initial model, on a set on which all weights lose more than 3 points.
 """
 
 import functools
@@ -29,7 +29,7 @@ from tfdml.run.study.study import Spread, Study
 from tfdml.run.study.tables import BEST_AND_LAST, MetricOf, steps_to_best
 
 SETS = {"emoji": "emoji", "cars": "cars_half", "Omniglot": "omniglot"}
-# The set whose training images a row knows without labels.
+# The other set of training images that a row has, without labels.
 OTHER = {"emoji": "cars", "cars": "emoji", "Omniglot": "emoji"}
 RATES = ("0.00003", "0.0001", "0.0003", "0.001")
 PENALIZED = ("0.0001", "0.0003")
