@@ -56,8 +56,9 @@ class BesideReference(LossLayer):
         self.kernel = None
         if self.projection:
             shape, dtype = (embeddings_shape[-1], self.dims), loss_dtype(self.variable_dtype)
+            # It starts as a rotation, which keeps the similarities of embeddings.
             self.kernel = self.add_weight(
-                name="projection", shape=shape, initializer="glorot_uniform", dtype=dtype, autocast=False
+                name="projection", shape=shape, initializer="orthogonal", dtype=dtype, autocast=False
             )
 
     def call(self, embeddings, labels=None, references: Mapping | None = None):
