@@ -22,6 +22,8 @@ from tests.run_helpers import (
     trained,
 )
 from tfdml.files.shards import EmbeddingShards
+from tfdml.reporting.run_page import state, title_of
+from tfdml.run.directory.run_record import Record
 from tfdml.run.training.distillation import kept_in_words
 from tfdml.run.training.references import opened, vectors_by_path
 
@@ -58,6 +60,8 @@ def test_a_student_keeps_what_its_result_says_and_resumes_without_its_teacher(tm
     assert distilled["kept"] == distilled["student"] / distilled["teacher"]
     assert distilled["dims"] == {"teacher": 24, "student": 16}
     assert distilled["parameters"]["student"] < distilled["parameters"]["teacher"]
+    record = Record.of(straight)
+    assert title_of(record).endswith("trained with triplet and teacher loss") and "it keeps" in state(record)
     # The spaces differ.
     assert "student_in_teacher" not in distilled
     assert f"it keeps {distilled['kept']:.1%}" in done.stdout and "images per second here" in done.stdout

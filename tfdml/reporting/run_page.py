@@ -7,6 +7,7 @@ from tfdml import registry
 from tfdml.console.command import free_path, own_modules
 from tfdml.console.flags import command_line
 from tfdml.files.checked import write_atomically
+from tfdml.registry.specs import parse_sum
 from tfdml.reporting import page, tables
 from tfdml.reporting.gallery import gallery_of
 from tfdml.reporting.page import html
@@ -59,7 +60,9 @@ def write_page(record, subject, pictures, path):
 def title_of(record):
     """Returns what a run does, such as `quickstart: similarity search for toy cars, trained with triplet loss`."""
     settings = record.settings
-    data, loss = (registry.parse(spec)[0][0] for spec in (settings.data.dataset, settings.batches.loss))
+    data, spec = registry.parse(settings.data.dataset)[0][0], settings.batches.loss
+    losses = [name for _, (name, _) in parse_sum(spec)] or [registry.parse(spec)[0][0]]
+    loss = " and ".join(dict.fromkeys(losses))
     images = DATA.get(data) or f"for {data}".replace("_", " ")
     backbone, arguments = registry.parse(settings.network.backbone)[0]
     network = ""

@@ -37,7 +37,7 @@ class References:
     """
 
     def __init__(self, experiment, run):
-        self._experiment, self._folder, self._resumes = experiment, run.path / "references", run.has_checkpoint
+        self._experiment, self._folder, self._resumes = experiment, run.references, run.has_checkpoint
         batches = experiment.settings.batches
         self.vectors, self.test, self.about = {}, None, run.recorded_dataset().get(TEACHER, {}) if self._resumes else {}
         self.anchors = anchors_in(batches.anchor_images) if batches.anchor_images else None
