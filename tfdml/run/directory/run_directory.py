@@ -166,7 +166,7 @@ class RunDirectory:
 
     @property
     def checkpoints(self):
-        """The folder of the checkpoints. This and the next three properties raise a ValueError if the folder is a link."""
+        """The folder of the checkpoints. Like the next three, it is a ValueError if the folder is a link."""
         return folder_in(self.path, "checkpoints", "run")
 
     @property
