@@ -60,6 +60,7 @@ def training_batches(
     substitutes=None,
     weights=None,
     texts=None,
+    vectors=None,
 ):
     """Returns the batches `(images, target)` of the rest of an epoch, which depend only on the seed and the step.
 
@@ -72,10 +73,12 @@ def training_batches(
     of them is gathered at once. `worker` is `(index, count)`: this worker produces its share of every batch, in `parts`
     batches, one for each of its replicas. Without `substitutes`, a row that cannot be read is an error. `weights`, from
     `class_weights`, are the third element of batches. With `texts`, from `Captions.drawn`, batches are pairs
-    `{"image": ..., "tokens": ...}`, and the target is the number of each pair's text.
+    `{"image": ..., "tokens": ...}`, and the target is the number of each pair's text. `vectors` are more targets, a
+    dictionary from names to `StoredVectors` with one vector for each row of the split.
     """
     seed = tf.constant(seed, tf.int64)
-    read, box_of, target_of = read or _reader(split), _boxes(split), _target_of(split, sampler.targets)
+    read, box_of = read or _reader(split), _boxes(split)
+    target_of = _with_vectors(_target_of(split, sampler.targets), vectors or {})
     drawn, size = _drawn(sampler, seed, step, steps_per_epoch, worker), sampler.batch_size // worker[1] // parts
 
     def pair(image, rows, numbers, targets):
@@ -143,6 +146,21 @@ def _target_of(split, targets):
     return lambda rows, _: tf.gather(labels, rows)
 
 
+def _with_vectors(target_of, vectors):
+    """Returns `target_of` with the vectors of each row as more targets, if there are any."""
+    readers = {name: vector_reader(each) for name, each in vectors.items()}
+
+    def with_vectors(rows, drawn):
+        target = target_of(rows, drawn)
+        target = target if isinstance(target, dict) else {"label": target}
+        # A map over images has a single row, which a reader of several rows also reads.
+        several = tf.reshape(rows, [-1])
+        more = {name: read(several) for name, read in readers.items()}
+        return {**target, **{name: each[0] if rows.shape.rank == 0 else each for name, each in more.items()}}
+
+    return with_vectors if readers else target_of
+
+
 def _reader(split):
     return vector_reader(split.images) if vector_dims(split) else file_reader(split)
 
@@ -177,6 +195,23 @@ def _first_readable(images, read, prepared, substitutes, seed):
         return tried.ignore_errors().concatenate(tried.take(1)).take(1)
 
     return images.interleave(as_it_is(first_of), cycle_length=READS, num_parallel_calls=READS)
+
+
+def with_anchors(batches, anchors):
+    """Returns batches with the images and the vectors of other batches, from `training_batches`, as more targets.
+
+    Both datasets have the same steps. Labels of the other images are not used.
+    """
+
+    def joined(batch, other):
+        images, target, *weights = batch
+        others, vectors = other
+        target = target if isinstance(target, dict) else {"label": target}
+        more = {name: each for name, each in vectors.items() if name != "label"}
+        return images, {**target, **more, "anchor": others}, *weights
+
+    both = tf.data.Dataset.zip(batches, anchors).map(as_it_is(joined))
+    return both.apply(tf.data.experimental.assert_cardinality(len(batches)))
 
 
 def class_weights(split, power):

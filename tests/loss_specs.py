@@ -102,6 +102,9 @@ LOSS_SPECS = {
         "triplet(mining='triplet_margin', form='smooth', mean='none')",
         "triplet(mining='maximum_loss', distance='dot')",
     ],
+    # Their rows are embeddings and reference vectors side by side, see `tests.losses.test_teacher`.
+    "teacher": [],
+    "toward_initial": [],
     "tuplet_margin": ["tuplet_margin", "tuplet_margin(scale=8.0, mining='multi_similarity', mean='pairs')"],
     "uniformity": ["uniformity", "uniformity(t=0.5)", "proxy_nca(classes=7) + uniformity(of='proxies')"],
     "vicreg": ["vicreg(projector=(8, 4))"],

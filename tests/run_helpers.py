@@ -128,6 +128,7 @@ def events(run_dir):
 def result(run_dir):
     """result.json without wall times."""
     found = json.loads((Path(run_dir) / "result.json").read_text())
+    found.get("distillation", {}).pop("images_per_second", None)
     return {name: value for name, value in found.items() if name != "seconds"}
 
 

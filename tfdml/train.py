@@ -100,11 +100,13 @@ def _train(settings, run_dir):
 
 def _print_run(result, run):
     """Prints the result of a run if this worker has it."""
+    from tfdml.run.training.distillation import kept_in_words
     from tfdml.run.training.gain import gain_in_words
     from tfdml.run.training.result import run_tables
 
     if result:
-        command.print_result(run_tables(result), run.path, gain_in_words(result, run.settings()))
+        verdicts = filter(None, [gain_in_words(result, run.settings()), kept_in_words(result)])
+        command.print_result(run_tables(result), run.path, "\n".join(verdicts))
 
 
 def _scale_to_data(run_dir):

@@ -45,7 +45,7 @@ def photos(data_dir: DataDir, held_out: HeldOut = 0.1, seed: Seed = 0) -> Datase
     """
     root = existing_folder("photos", data_dir, "a folder with your images, at any depth", "*.jpg, at any depth")
     check_links(root)
-    names = _images_below(root)
+    names = images_below(root)
     count = max(FEWEST, round(len(names) * held_out))
     if len(names) < 2 * FEWEST or count >= len(names):
         raise ValueError(
@@ -60,7 +60,7 @@ def photos(data_dir: DataDir, held_out: HeldOut = 0.1, seed: Seed = 0) -> Datase
     return Dataset("photos", train, test, protocol=protocol, look_inside=True, measured_as=with_second_views)
 
 
-def _images_below(root):
+def images_below(root):
     """Returns the sorted names of images, relative to a folder, without names that start with a dot."""
     images_found, others = [], []
     for folder, below, files in os.walk(root, followlinks=True):

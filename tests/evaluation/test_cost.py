@@ -6,6 +6,7 @@ import pytest
 
 from tfdml.backbones import GoogLeNet, Small
 from tfdml.evaluation import cost
+from tfdml.evaluation.cost import images_per_second, parameters_of
 from tfdml.layers import LocalResponseNorm
 from tfdml.methods import AttentionEnsemble, MultiHead, MultiTail, Single
 from tfdml.registry import create
@@ -94,3 +95,18 @@ def test_attention_based_ensemble_costs_what_the_paper_says(name):
     found = cost(model, (224, 224, 3))
     assert found["parameters"] / 1e7 == pytest.approx(parameters, rel=0.005)
     assert found["multiply_adds"] / 1e9 == pytest.approx(flops, rel=0.005)
+
+
+def test_parameters_are_all_weights_but_those_of_the_loss():
+    model = Single(Small(width=4, stages=2), embedding_size=8)
+    model.compile("sgd", "teacher(teacher_dims=6)")
+    model.build((None, 16, 16, 3))
+    model.backbone.trainable = False
+    assert len(model.loss_layers.variables) == 1
+    expected = sum(np.size(weight) for weight in [*model.backbone.get_weights(), *model.head.get_weights()])
+    assert parameters_of(model) == expected > cost(model, (16, 16, 3))["parameters"]
+
+
+def test_speed_is_measured_in_images():
+    model = keras.Sequential([keras.Input([4, 4, 3]), keras.layers.Flatten(), keras.layers.Dense(2)])
+    assert images_per_second(model, (4, 4, 3), batch_size=2, repeats=1) > 0

@@ -179,3 +179,27 @@ def test_bad_input_is_told():
         registry.create("protocol", "query_galery")
     with pytest.raises(ValueError, match="needs at least one query with another image of its class"):
         evaluate(np.eye(2), [1, 1], queries=[True, False], gallery=[True, False])
+
+
+@pytest.mark.parametrize("cameras", [None, np.arange(12) % 3], ids=["all", "cameras"])
+def test_queries_of_one_model_in_the_gallery_of_another(cameras):
+    random = np.random.default_rng(0)
+    labels = np.arange(12) // 4
+    queries, gallery = random.normal(size=(2, 12, 3))
+    marks = {"is_query": np.arange(12) % 2 == 0, "is_gallery": np.arange(12) != 3}
+    rows = rows_of(labels, **marks, **({} if cameras is None else {"cameras": cameras}))
+    found = registry.create("protocol", f"query_gallery({recalls(1, 2)})").scores_in_gallery(queries, gallery, rows)
+    hits = {1: [], 2: []}
+    for query in np.flatnonzero(marks["is_query"]):
+        near = []
+        for image in np.flatnonzero(marks["is_gallery"]):
+            same = labels[image] == labels[query]
+            if image == query or (same and cameras is not None and cameras[image] == cameras[query]):
+                continue
+            x, y = queries[query], gallery[image]
+            near.append((x @ y / np.linalg.norm(x) / np.linalg.norm(y), same))
+        near.sort(key=lambda each: -each[0])
+        for k, of_k in hits.items():
+            of_k.append(any(same for _, same in near[:k]))
+    assert found.values == {f"recall_at_{k}": pytest.approx(np.mean(of_k)) for k, of_k in hits.items()}
+    assert 0 < found.values["recall_at_1"] < 1

@@ -26,6 +26,8 @@ CASES = [
     (layers.SplitEmbedding(12, 3, layers.PooledFeatures("avg+max", norm="layer")), (4, 4, 6)),
     (layers.Projector((6, 4)), (5,)),
     (layers.Predictor(), (5,)),
+    (layers.BesideReference("teacher", dims=3, projection=True), (5,)),
+    (layers.BesideReference("initial"), (5,)),
     (layers.ClassMargins(7, beta=0.3), (5,)),
     (layers.Proxies(7, initializer=keras.initializers.RandomUniform(-2.0, 2.0, seed=4)), (5,)),
     (layers.Proxies(7, per_class=3, regularizer=layers.CenterMerging(3, 0.7)), (5,)),

@@ -16,16 +16,18 @@ import numpy as np
 import tensorflow as tf
 
 import tfdml
-from pipelines.build import training_batches
+from pipelines.build import training_batches, with_anchors
 from pipelines.captions import as_column
 from pipelines.datasets import Split
 from pipelines.preprocessor import Preprocessor
-from pipelines.sampling import PxK
+from pipelines.sampling import PxK, Uniform
+from pipelines.stored import StoredVectors
 from tfdml import registry
 from tfdml.backbones import recompute_blocks
 from tfdml.backbones.backbone import Backbone
 from tfdml.callbacks import ImageProxies, WeightAverage
 from tfdml.layers.norms import batch_norms
+from tfdml.registry.loss_hooks import hooks_of
 from tfdml.run.directory.checkpoints import snapshot
 from tfdml.run.experiment.images import texts_of
 from tfdml.run.training.run_callbacks import Progress
@@ -100,6 +102,13 @@ CASES = {
     "texts_by_sigmoid": ("image_text(form='sigmoid')", GENTLE, TOWERS),
     "texts_in_pieces": ("image_text", GENTLE, TOWERS, None, 4),
     "texts_by_sigmoid_in_pieces": ("image_text(form='sigmoid')", GENTLE, TOWERS, None, 4),
+    # A student of a teacher near its initial weights and near the initial embeddings of other images.
+    "references": (
+        "triplet(mining='all') + teacher(form='pairs', teacher_dims=6) + 0.5*teacher(teacher_dims=6) + toward_initial"
+        " + 0.1*toward_initial(of='weights')",
+        GENTLE,
+        "multi_head(learners=2, branch='stage1')",
+    ),
     "blocks": ("triplet(mining='all')", GENTLE, "single", None, 1, "kept"),
     "recomputed_blocks": ("triplet(mining='all')", GENTLE, "single", None, 1, "recomputed"),
 }
@@ -154,15 +163,26 @@ def three_steps(strategy, devices, loss, optimizer, method, memory=None, pieces=
     at = {"seed": 0, "step": progress.pipeline_step, "steps_per_epoch": STEPS}
     at["texts"] = texts_of(split, model) if model.takes_pairs else None
 
+    def batches(**share):
+        if not hooks_of(model.loss).references:
+            return training_batches(split, sampler, prepare, **at, **share)
+        draws = np.random.default_rng(1)
+        teacher, initial = (StoredVectors([draws.normal(size=(len(split), dims))]) for dims in (6, 16))
+        found = training_batches(split, sampler, prepare, vectors={"teacher": teacher}, **at, **share)
+        others = Uniform(sampler.batch_size)
+        others.bind(split.labels)
+        return with_anchors(
+            found, training_batches(split, others, prepare, vectors={"initial": initial}, **at, **share)
+        )
+
     def share_of(context):
         workers = context.num_input_pipelines
-        parts = context.num_replicas_in_sync // workers
-        return training_batches(split, sampler, prepare, worker=(context.input_pipeline_id, workers), parts=parts, **at)
+        return batches(worker=(context.input_pipeline_id, workers), parts=context.num_replicas_in_sync // workers)
 
     if devices == "workers":
         data = strategy.distribute_datasets_from_function(share_of)
     else:
-        data = training_batches(split, sampler, prepare, **at)
+        data = batches()
     if method == "two_streams":
         data = data.map(lambda images, batch: ({"query": images, "gallery": images[:, ::-1]}, batch))
     average = WeightAverage(0.5)

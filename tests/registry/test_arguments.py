@@ -50,6 +50,7 @@ FITTING = {
     "pool_size": 3,
     "preset": "preset",
     "rate": 0.01,
+    "reference": "teacher",
     "sampled": 3,
     "scale": 8.0,
     "size": 8,

@@ -85,6 +85,13 @@ def test_a_saved_model_names_the_calls_of_a_layer_that_are_not_forgotten():
     assert called["args"][0]["config"]["keras_history"][1] == 0 and len(layer._inbound_nodes) == 1
 
 
+def test_names_of_forgotten_objects_are_given_again():
+    before = keras.layers.Dense(2).name
+    with keras_internals.names_forgotten():
+        inside = keras.layers.Dense(2).name
+    assert keras.layers.Dense(2).name == inside != before
+
+
 def test_variables_of_an_optimizer(optimizer):
     kernel, bias = keras_internals.trained_variables(optimizer)
     assert (kernel.name, bias.name) == ("kernel", "bias")

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from absl import flags
 
-from tfdml.console.settings import IMAGES, AbsolutePath, DataSettings, ImageSize, Settings, names_with, values_of
+from tfdml.console.flag_fields import AbsolutePath, ImageSize
+from tfdml.console.settings import IMAGES, DataSettings, Settings, names_with, values_of
 
 NAMES = ("--flagfile", "-flagfile")
 GIVEN = tuple(f"{name}=" for name in NAMES)

@@ -1,8 +1,11 @@
 """Counts the parameters of a network and its multiply-adds per image."""
 
 import math
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tfdml.runtime.backends import refuse_unless_tensorflow
 from tfdml.runtime.keras_internals import graph_of
@@ -55,9 +58,7 @@ def cost(model: Model, input_shape: Sequence[int]) -> dict[str, int | None]:
         model(tf.zeros(inputs.shape), training=False)
     traced = tf.function(lambda inputs: model(inputs, training=False), autograph=False).get_concrete_function(inputs)
     operations = list(_operations(traced.graph))
-    # The model may be any Keras model. Only tfdml models have `loss_layers`.
-    loss_layers = getattr(model, "loss_layers", None)
-    of_loss = {id(weight) for weight in loss_layers.variables} if loss_layers else set()
+    of_loss = _weights_of_loss(model)
     read = {id(variable) for variable in traced.graph.variables}
     weights = [weight for weight in model.trainable_weights if id(weight) not in of_loss and id(weight.value) in read]
     return {
@@ -96,3 +97,27 @@ def _products(operation):
         return results * math.prod(second[: KERNELS[operation.type]])
     transposed = operation.get_attr(MATRICES[operation.type])
     return results * first[-2 if transposed else -1]
+
+
+def parameters_of(model):
+    """Returns the number of parameters that embed images with a Keras model, trainable or not."""
+    of_loss = _weights_of_loss(model)
+    return sum(math.prod(weight.shape) for weight in model.weights if id(weight) not in of_loss)
+
+
+def _weights_of_loss(model):
+    """Returns the ids of the weights that only the loss needs."""
+    # The model may be any Keras model. Only tfdml models have `loss_layers`.
+    loss_layers = getattr(model, "loss_layers", None)
+    return {id(weight) for weight in loss_layers.variables} if loss_layers else set()
+
+
+def images_per_second(model, input_shape, batch_size=32, repeats=3):
+    """Measures how many inputs of a shape a Keras model computes per second, in batches, on the devices it uses."""
+    images, seconds = np.zeros((batch_size, *input_shape), np.float32), []
+    # The first batch is slow.
+    for _ in range(1 + repeats):
+        begin = time.perf_counter()
+        model.predict_on_batch(images)
+        seconds.append(time.perf_counter() - begin)
+    return round(batch_size / min(seconds[1:]), 1)

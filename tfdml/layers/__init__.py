@@ -13,11 +13,13 @@ from tfdml.layers.proxies import (
     SampledProxies,
     ShardedProxies,
 )
+from tfdml.layers.references import BesideReference
 from tfdml.layers.tokens import AttentionMasks, CenterMerging, TokenFeatures
 from tfdml.layers.view_heads import Predictor, Projector
 
 __all__ = [
     "AttentionMasks",
+    "BesideReference",
     "CeilAveragePooling",
     "CeilMaxPooling",
     "CenterMerging",

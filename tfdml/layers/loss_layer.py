@@ -76,6 +76,8 @@ class LossLayer(Layer):
     classes = 1
     # Maximum number of classes in a batch. If None, there is no limit.
     most_classes = None
+    # Names of the reference vectors that `call` accepts as another argument; see `BesideReference`.
+    references = ()
 
     def __call__(self, *args, **kwargs):
         with errors_as_raised():
@@ -196,7 +198,12 @@ class LossInputs(LossLayer):
         each = (part.most_classes for part in self.parts if part is not None)
         return min((most for most in each if most is not None), default=None)
 
-    def build(self, embeddings_shape, labels_shape=None):
+    @property
+    def references(self):
+        """The names of the reference vectors that the parts need."""
+        return tuple(dict.fromkeys(name for part in self.parts if part is not None for name in part.references))
+
+    def build(self, embeddings_shape, labels_shape=None, references_shape=None):
         for part, factor in zip(self.parts, self.factors, strict=True):
             if part is None:
                 continue
@@ -207,13 +214,15 @@ class LossInputs(LossLayer):
                 if variable.regularizer is not None:
                     variable.regularizer = _Weighted(variable.regularizer, factor)
 
-    def call(self, embeddings, labels=None):
+    def call(self, embeddings, labels=None, references=None):
         embeddings = at_least_float32(embeddings)
         inputs = [embeddings] if labels is None else [embeddings, labels]
         taken = []
         for part in self.parts:
             if isinstance(part, ProxyCost):
                 taken.append(part.cost(embeddings, self.learned_proxies()))
+            elif part is not None and part.references:
+                taken.append(part(embeddings, references=references))
             else:
                 taken.append(embeddings if part is None else part(*inputs))
         flat = [ops.reshape(each, (-1, math.prod(each.shape[1:]))) for each in taken]
@@ -257,7 +266,7 @@ class LossInputs(LossLayer):
             if part is not None:
                 part.split_slices(slices)
 
-    def compute_output_shape(self, embeddings_shape, labels_shape=None):
+    def compute_output_shape(self, embeddings_shape, labels_shape=None, references_shape=None):
         return (embeddings_shape[0], 1, _size(self._shapes(embeddings_shape[1])))
 
     def get_config(self):

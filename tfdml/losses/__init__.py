@@ -43,6 +43,7 @@ from tfdml.losses.smooth_ap import PNP, SmoothAP
 from tfdml.losses.soft_triple import SoftTriple
 from tfdml.losses.sphere_face import LargeMarginSoftmax, P2SGrad, SphereFace
 from tfdml.losses.sup_con import SupCon
+from tfdml.losses.teacher import ReferenceLoss, Teacher, TowardInitial
 from tfdml.losses.threshold_consistent_margin import ThresholdConsistentMargin
 from tfdml.losses.triplet import Triplet
 from tfdml.losses.tuplet_margin import IntraPairVariance, TupletMargin
@@ -95,6 +96,7 @@ __all__ = [
     "RankedListSimpler",
     "ScaleAndBias",
     "RecallAtK",
+    "ReferenceLoss",
     "RegularFace",
     "Regularizer",
     "SimSiam",
@@ -104,7 +106,9 @@ __all__ = [
     "SparseCenters",
     "SubCenterArcFace",
     "SupCon",
+    "Teacher",
     "ThresholdConsistentMargin",
+    "TowardInitial",
     "Triplet",
     "TupletMargin",
     "Uniformity",

@@ -65,6 +65,8 @@ class WeightedSum(EmbeddingLoss):
     nested_dims = _joined("nested_dims", lambda each: tuple(sorted({*itertools.chain(*each)})))
     refuses_memory = _joined("refuses_memory", lambda each: next(filter(None, each), None))
     image_proxies = _joined("image_proxies", lambda each: next(filter(None, each), None))
+    shares_space = _joined("shares_space", any)
+    references = _joined("references", lambda each: tuple(dict.fromkeys(itertools.chain(*each))))
 
     def check_arguments(self):
         terms = self.terms
@@ -92,6 +94,11 @@ class WeightedSum(EmbeddingLoss):
             )
         # Only used for its shapes. Models create their own layer.
         self._shapes = self.make_layer()
+
+    @property
+    def weights_penalty(self):
+        """The factor of the squared distance between the weights and their initial values."""
+        return sum(weight * hooks_of(loss).weights_penalty for weight, loss in self.terms)
 
     def callbacks(self, parts):
         return [callback for hooks in self._hooks() for callback in hooks.callbacks(parts)]

@@ -330,7 +330,7 @@ class DivideAndConquer(EmbeddingModel):
         _, learning = self._turns.learning(self._turns.of(batch))
         layers = self.loss_layers.learners
         others = sum(ops.where(learning[k], 0.0, each) for k, layer in enumerate(layers) for each in layer.losses)
-        return sum(self.losses) - others
+        return super().regularization(batch) - others
 
     def apply_gradients(self, batch, gradients) -> None:
         slices, layers = self._turns.learning(self._turns.of(batch))

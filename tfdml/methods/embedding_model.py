@@ -15,14 +15,21 @@ from tfdml.layers.norms import batch_norms, freeze_batch_norm, layers_in
 from tfdml.methods.memories import XBM
 from tfdml.methods.step.first_batch import PixelCheck
 from tfdml.methods.step.global_batch_model import GlobalBatchModel
+from tfdml.methods.step.initial_weights import InitialWeights
 from tfdml.methods.step.loss_layers import LABELS, LossLayers, LossStatistics, statistics_of
 from tfdml.methods.step.parts import CompileArguments, anchor_values
 from tfdml.methods.step.past_batches import past_batches_of
-from tfdml.methods.step.restrictions import check_compile_arguments, check_shards, warn_of_missing_loss
+from tfdml.methods.step.restrictions import (
+    check_compile_arguments,
+    check_references,
+    check_shards,
+    warn_of_missing_loss,
+)
 from tfdml.optimizers.layer_rules import LayerGroups
 from tfdml.optimizers.optimizers import without_loss_scaling
 from tfdml.registry.arguments import FrozenBatchNorm, ModelArguments, Tensor
 from tfdml.registry.fields import Declared
+from tfdml.registry.loss_hooks import ANCHOR, INITIAL, hooks_of
 from tfdml.runtime.backends import strategy_of
 
 
@@ -216,7 +223,30 @@ class EmbeddingModel(Declared, GlobalBatchModel):
         each = [(k, learners[:, k]) for k in range(learners.shape[1])]
         if training and self.past_batches:
             return sum(self.past_batches.values(self.loss, k, labels, embeddings, keys) for k, embeddings in each)
-        return sum(anchor_values(self.loss, labels, self.loss_layers.inputs_of(k, labels, rows)) for k, rows in each)
+        references = self._references(batch, learners)
+        inputs = [self.loss_layers.inputs_of(k, labels, rows, references[k]) for k, rows in each]
+        return sum(anchor_values(self.loss, labels, taken) for taken in inputs)
+
+    def _references(self, batch, learners):
+        """Returns, for each learner, the reference vectors of a batch by name, or None if the loss needs none."""
+        count, dim = learners.shape[1:]
+        names = hooks_of(self.loss).references
+        if not names:
+            return [None] * count
+        for name in names:
+            if name not in batch:
+                raise ValueError(
+                    f"{type(self.loss).__name__} compares embeddings with reference vectors. Expected targets "
+                    f"{{'label': ..., {name!r}: [batch, dimensions]}}. Received: {', '.join(batch)}."
+                )
+        found = [{name: batch[name] for name in names} for _ in range(count)]
+        for k, of_learner in enumerate(found):
+            # The embedding of the initial model consists of the embeddings of its learners.
+            if INITIAL in of_learner and of_learner[INITIAL].shape[1] == count * dim:
+                of_learner[INITIAL] = of_learner[INITIAL][:, k * dim : (k + 1) * dim]
+            if ANCHOR in batch:
+                of_learner[ANCHOR] = batch[ANCHOR][:, k]
+        return found
 
     def training_metrics(self) -> list[keras.metrics.Metric]:
         return self._statistics.metrics
@@ -227,9 +257,10 @@ class EmbeddingModel(Declared, GlobalBatchModel):
 
     def observe(self, batch, learners) -> None:
         """Adds the statistics of the loss in a training batch to the statistics of the epoch."""
-        seen = self.seen_by_loss(batch, ops.stop_gradient(learners))
+        seen, references = self.seen_by_loss(batch, ops.stop_gradient(learners)), self._references(batch, learners)
         statistics = [
-            self._statistics_of(place, labels, embeddings) for place, (labels, embeddings, _) in enumerate(seen)
+            self._statistics_of(place, labels, embeddings, references[place] if references[0] else None)
+            for place, (labels, embeddings, _) in enumerate(seen)
         ]
         self._statistics.update(statistics, [counts for _, _, counts in seen])
 
@@ -281,8 +312,11 @@ class EmbeddingModel(Declared, GlobalBatchModel):
         warn_of_missing_loss(self, loss)
         self.pieces = pieces
         self.past_batches = past_batches_of(memory, self, loss)
+        factor = hooks_of(loss).weights_penalty
+        self.initial_weights = InitialWeights(factor) if factor else None
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
         check_shards(self, loss)
+        check_references(self, loss)
         if self._learners_shape is not None:
             self._make_loss_layers(self._learners_shape)
         self.prepare_optimizer(without_loss_scaling(self.optimizer))
@@ -319,11 +353,14 @@ class EmbeddingModel(Declared, GlobalBatchModel):
             with self.creating():
                 dims = self.loss_dims(*learners_shape)
                 self.loss_layers.make(self.loss, dims)
+                if self.initial_weights:
+                    self.initial_weights.make(self)
                 if self.past_batches:
                     self.past_batches.make(dims, loss_dtype(self.compute_dtype), self)
                 names = self._statistics_of(0, ops.convert_to_tensor(LABELS), ops.zeros((len(LABELS), dims[0])))
                 self._statistics.make(names, len(dims))
 
-    def _statistics_of(self, place, labels, embeddings):
+    def _statistics_of(self, place, labels, embeddings, references=None):
         """Returns the statistics of the loss for the embeddings `[B, d]` of an entry of `loss_dims`."""
-        return statistics_of(self.loss, labels, embeddings, lambda *of: self.loss_layers.inputs_of(place, *of))
+        inputs_of = self.loss_layers.inputs_of
+        return statistics_of(self.loss, labels, embeddings, lambda *of: inputs_of(place, *of, references))

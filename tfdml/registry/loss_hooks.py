@@ -13,6 +13,12 @@ else:
     Callback = Layer = Any
 
 
+# Targets of a batch with reference vectors: the vectors of a teacher, and the embeddings of the initial model.
+TEACHER, INITIAL = REFERENCES = ("teacher", "initial")
+# Target with other images. The model compares their embeddings with the initial embeddings, instead of the batch's.
+ANCHOR = "anchor"
+
+
 class LossHooks:
     """Declarations of a loss for models, callbacks and `tfdml.train`, with defaults for a loss that declares nothing.
 
@@ -36,6 +42,13 @@ class LossHooks:
     takes_levels = False
     # Sizes of leading parts of the embedding that the loss trains as separate embeddings.
     nested_dims: Sequence[int] = ()
+
+    # Names of the targets with vectors of another network that embeddings are compared with, such as `("teacher",)`.
+    references: Sequence[str] = ()
+    # Whether embeddings learn to equal the teacher's vectors, so that both networks share a space.
+    shares_space = False
+    # Factor of the squared distance between the backbone's weights and their initial values, which the step adds.
+    weights_penalty = 0.0
 
     # Why the loss cannot use cross-batch memory, as part of a sentence. If None, it can, and `call` accepts `queries`.
     refuses_memory: str | None = "it does not define how to compare anchors with rows outside of their batch"

@@ -7,6 +7,7 @@ from tfdml import registry
 from tfdml.console.command import free_path, own_modules
 from tfdml.console.flags import command_line
 from tfdml.files.checked import write_atomically
+from tfdml.registry.specs import parse_sum
 from tfdml.reporting import page, tables
 from tfdml.reporting.gallery import gallery_of
 from tfdml.reporting.page import html
@@ -15,6 +16,7 @@ from tfdml.reporting.subject import Subject
 from tfdml.reporting.tables import score_tables
 from tfdml.run.directory.run_directory import environment
 from tfdml.run.experiment.experiment import trained
+from tfdml.run.training.distillation import kept_in_words
 from tfdml.run.training.gain import gain_in_words, untried
 
 # How the title names the images of a dataset, if the name of the dataset is not enough.
@@ -58,7 +60,9 @@ def write_page(record, subject, pictures, path):
 def title_of(record):
     """Returns what a run does, such as `quickstart: similarity search for toy cars, trained with triplet loss`."""
     settings = record.settings
-    data, loss = (registry.parse(spec)[0][0] for spec in (settings.data.dataset, settings.batches.loss))
+    data, spec = registry.parse(settings.data.dataset)[0][0], settings.batches.loss
+    losses = [name for _, (name, _) in parse_sum(spec)] or [registry.parse(spec)[0][0]]
+    loss = " and ".join(dict.fromkeys(losses))
     images = DATA.get(data) or f"for {data}".replace("_", " ")
     backbone, arguments = registry.parse(settings.network.backbone)[0]
     network = ""
@@ -123,7 +127,8 @@ def state(record):
         blend = f", blended with the initial weights ({best['blend']:.0%} trained weights)" if "blend" in best else ""
         complete = f"Training is complete: {record.step:,} steps{took}."
         shown = f"This page shows the best model, from step {best['step']:,}{blend}."
-        return " ".join(filter(None, [gain_in_words(record.result, record.settings), complete, shown, chosen]))
+        verdicts = [gain_in_words(record.result, record.settings), kept_in_words(record.result)]
+        return " ".join(filter(None, [*verdicts, complete, shown, chosen]))
     steps = record.steps()
     of = f" of {steps:,}" if steps else ""
     going = "Training is in progress" if record.is_training() else "The run is not complete, and no process trains it"

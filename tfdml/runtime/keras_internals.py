@@ -3,6 +3,7 @@
 A new release may move any of them. Then tests/runtime/test_keras_internals.py fails and names it.
 """
 
+import collections
 import contextlib
 import traceback
 
@@ -27,6 +28,18 @@ def calls_forgotten(layer):
         yield
     finally:
         layer._inbound_nodes[:] = before
+
+
+@contextlib.contextmanager
+def names_forgotten():
+    """Returns a context after which Keras numbers the names of new objects as if it had created none inside."""
+    from keras.src.backend.common import global_state
+
+    before = dict(global_state.get_global_attribute("object_name_uids", collections.defaultdict(int), True))
+    try:
+        yield
+    finally:
+        global_state.set_global_attribute("object_name_uids", collections.defaultdict(int, before))
 
 
 # Text that Keras adds to the message of an error.

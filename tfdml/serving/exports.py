@@ -275,7 +275,7 @@ def _projection(model, run_dir, which, dims, whiten, changes):
     # If there are several learners, each of them is nested, but their concatenation is not.
     if model.learner_count == 1:
         # The loss is not trained, so any number of classes works.
-        loss = registry.create("loss", RunDirectory(run_dir).settings().batches.loss, classes=2)
+        loss = registry.create("loss", RunDirectory(run_dir).settings().batches.loss, classes=2, teacher_dims=2)
         nested = hooks_of(loss).nested_dims
     if dims in nested and not whiten:
         return Prefix(ImageEmbedder(model).dimension, dims)

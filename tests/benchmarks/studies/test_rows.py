@@ -56,7 +56,7 @@ def test_rows_are_flags_of_training_and_parts_that_there_are(name, monkeypatch, 
             assert not study.settings or resolved["evaluate_on"] == "--evaluate_on=validation"
             resolved_runs.add(tuple(resolved.values()))
             spec = {name: flag.partition("=")[2] for name, flag in resolved.items()}
-            registry.create("loss", spec["loss"], classes=10)
+            registry.create("loss", spec["loss"], classes=10, teacher_dims=4)
             for kind in ("sampler", "optimizer", "protocol"):
                 assert not spec[kind] or registry.create(kind, spec[kind])
             registry.create("schedule", spec["schedule"], learning_rate=0.1, steps_per_epoch=2, epochs=3)

@@ -10,7 +10,8 @@ import zipfile
 import pytest
 
 from tests.run_helpers import parsed
-from tfdml.console.settings import AbsolutePath, Settings
+from tfdml.console.flag_fields import AbsolutePath
+from tfdml.console.settings import Settings
 from tfdml.reporting.reports import mean_curve, merged
 from tfdml.run.directory import checksums, run_directory
 from tfdml.run.directory.run_directory import RunDirectory, environment, groups_of

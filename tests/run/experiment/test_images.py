@@ -46,7 +46,8 @@ class Images:
         self.built.append(split)
         return split
 
-    def training(self, model, sampler, progress, length, weight_power):
+    def training(self, model, sampler, progress, length, weight_power, references):
+        assert references == "references"
         self.built.append((length, weight_power))
         return object()
 
@@ -55,7 +56,7 @@ def test_each_dataset_is_built_once_and_before_training():
     images = Images()
     settings = SimpleNamespace(batches=SimpleNamespace(class_weights=0.5))
     experiment = SimpleNamespace(images=images, splits=SimpleNamespace(evaluation="held out"), settings=settings)
-    batches = Batches(experiment, "model", "sampler", SimpleNamespace(steps_per_epoch=5))
+    batches = Batches(experiment, "model", "sampler", SimpleNamespace(steps_per_epoch=5), "references")
     assert images.built == ["check", "held out", (5, 0.5)]
     assert batches.training(5) is batches.training(5) and batches.evaluation == "held out"
     # The rest of an epoch, where a run goes on.

@@ -1,6 +1,7 @@
 """Retrieval protocols: all images, queries in a gallery, and random galleries."""
 
 import copy
+import dataclasses
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self
 
@@ -79,6 +80,36 @@ class Protocol:
         metrics = self.metrics if metrics is None else metrics
         options = {"distance": self.distance, "reranking": self.reranking, "index": self.index}
         several = [measure(embeddings, task, metrics, workers=workers, **options) for task in self.tasks(rows)]
+        return Scores.mean(several)
+
+    def scores_in_gallery(
+        self,
+        embeddings: Embeddings,
+        gallery: Embeddings,
+        rows: Any,
+        metrics: Sequence[Metric] | None = None,
+        workers: Workers = ALONE,
+    ) -> Scores:
+        """Returns the `Scores` of queries that one model embeds, in a gallery that another model embeds.
+
+        Both models must share a space, as a student and its teacher can (asymmetric retrieval). As in `scores`, an
+        image is not searched for itself.
+
+        Args:
+            embeddings: `[N, d]` array, of which the queries are used.
+            gallery: `[N, d]` array of the same images, of which the gallery is used.
+            rows, metrics, workers: see `scores`.
+        """
+        metrics = self.metrics if metrics is None else metrics
+        both, count = np.concatenate([embeddings, gallery]), len(embeddings)
+        images = np.tile(np.arange(count), 2)
+        options = {"distance": self.distance, "reranking": self.reranking, "index": self.index}
+        several = []
+        for task in self.tasks(rows):
+            # Equal images count as of one camera, so that the gallery's copy of a query is ignored.
+            apart = (*(np.tile(column, 2) for column in task.apart), *([] if task.pooling else [images]))
+            twice = dataclasses.replace(task, labels=np.tile(task.labels, 2), gallery=count + task.gallery, apart=apart)
+            several.append(measure(both, twice, metrics, workers=workers, **options))
         return Scores.mean(several)
 
     def pairs(self, embeddings: Embeddings, rows: Any) -> RetrievalPairs:

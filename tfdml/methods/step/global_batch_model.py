@@ -13,6 +13,7 @@ from tfdml.methods.step.first_batch import FirstBatch
 from tfdml.methods.step.parts import EvaluateArguments, Measures, measure, rank_of
 from tfdml.methods.step.restrictions import check_targets
 from tfdml.registry.arguments import ModelArguments, Tensor, Verbosity
+from tfdml.registry.loss_hooks import ANCHOR
 from tfdml.runtime.backends import backend_name
 
 if TYPE_CHECKING or backend_name() == "tensorflow":
@@ -39,6 +40,8 @@ class GlobalBatchModel(StepModel):
     backbones_wait = False
     # The `PastBatches` that batches are compared with in training, or None.
     past_batches = None
+    # The `InitialWeights` that the loss keeps the weights of the backbones near, or None.
+    initial_weights = None
 
     def __init__(self, **kwargs: Unpack[ModelArguments]):
         super().__init__(**kwargs)
@@ -111,9 +114,9 @@ class GlobalBatchModel(StepModel):
                 self.make_train_function(force=True)
 
     def regularization(self, batch: Mapping[str, Tensor]) -> Tensor:
-        """Returns the sum of the losses that layers add to the loss of a batch."""
+        """Returns the sum of the losses that layers and the distance to initial weights add to the loss of a batch."""
         del batch
-        return sum(self.losses)
+        return sum(self.losses) + (self.initial_weights.penalty() if self.initial_weights else 0)
 
     def apply_gradients(self, batch: Mapping[str, Tensor], gradients: Sequence[Tensor]) -> None:
         """Updates the variables with gradients that are summed over replicas."""
@@ -135,7 +138,9 @@ class GlobalBatchModel(StepModel):
         check_targets(batch)
         # Targets `[B, 1]` or of unknown shape become `[B]`. Labels with more information per image stay unchanged.
         return images, {
-            name: target if rank_of(target) == 2 and target.shape[1] != 1 else ops.reshape(target, [-1])
+            name: target
+            if name == ANCHOR or (rank_of(target) == 2 and target.shape[1] != 1)
+            else ops.reshape(target, [-1])
             for name, target in batch.items()
         }
 
@@ -182,7 +187,8 @@ class GlobalBatchModel(StepModel):
         return self.update_measures(batch, measured, values)
 
     def _gathered(self, batch):
-        return {name: self.gather(value) for name, value in batch.items()}
+        # Each replica embeds its own anchor images.
+        return {name: value if name == ANCHOR else self.gather(value) for name, value in batch.items()}
 
     def _global_loss(self, learners, batch, training):
         if self.loss is None:
@@ -191,6 +197,9 @@ class GlobalBatchModel(StepModel):
                 "loss=tfdml.losses.Triplet(), or its spec, such as loss='triplet'."
             )
         learners = self.gather(learners)
+        if ANCHOR in batch:
+            anchors = at_least_float32(self(batch[ANCHOR], training=training, merged=False))
+            batch = {**batch, ANCHOR: self.gather(anchors)}
         values = self.loss_values(batch, learners, training)
         if WEIGHT in batch:
             values = values * ops.cast(batch[WEIGHT], values.dtype)

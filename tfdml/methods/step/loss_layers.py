@@ -61,8 +61,11 @@ class LossLayers(VariableHolder):
         whole.split_slices(slices)
         return list(range(len(slices)))
 
-    def inputs_of(self, learner, labels, embeddings):
-        """Returns the input of the loss for the embeddings `[B, d]` of a learner."""
+    def inputs_of(self, learner, labels, embeddings, references=None):
+        """Returns the input of the loss for the embeddings `[B, d]` of a learner.
+
+        `references` are the reference vectors of the images by name, if the loss needs any.
+        """
         if not self.learners:
             return embeddings
         layer = self.learners[learner]
@@ -70,7 +73,7 @@ class LossLayers(VariableHolder):
         if layer.classes != 1:
             check_class_numbers(labels)
             labels = after(_known_classes(labels, layer), labels)
-        return layer(embeddings, labels)
+        return layer(embeddings, labels, references) if layer.references else layer(embeddings, labels)
 
 
 def _shapes(layers):

@@ -13,7 +13,7 @@ from tfdml.functional.pairs import UNKNOWN, contradictory
 from tfdml.layers.loss_layer import layer_of
 from tfdml.methods.step.parts import check, rank_of
 from tfdml.optimizers.optimizers import check_elementwise
-from tfdml.registry.loss_hooks import hooks_of
+from tfdml.registry.loss_hooks import ANCHOR, REFERENCES, hooks_of
 from tfdml.runtime.backends import strategy_of, tensorflow_if_used
 
 tf = tensorflow_if_used()
@@ -130,6 +130,16 @@ def check_shards(model, loss):
     check_elementwise(model.optimizer)
 
 
+def check_references(model, loss):
+    """Raises a ValueError if a model divides its batches among learners and the loss needs reference vectors."""
+    if model.turns and (names := hooks_of(loss).references):
+        raise ValueError(
+            f"{type(model).__name__} does not support a loss that compares embeddings with vectors of a {names[0]} "
+            "model, because its learners learn from parts of a batch and of the embedding. Use another method, such as "
+            "single."
+        )
+
+
 def check_holding(optimizer):
     """Raises a ValueError if an optimizer cannot leave some learners unchanged while it updates another one."""
     if not isinstance(optimizer, keras.optimizers.Optimizer):
@@ -152,6 +162,8 @@ def check_targets(batch):
     Labels may also contain more information about an image than its class; see `tfdml.functional.pairs`.
     """
     for name, values in batch.items():
+        if name == ANCHOR:
+            continue
         if tf is not None and values.dtype == tf.string:
             raise ValueError(_TEXT.format(name=name))
         if name == "label" and is_floating(values):
@@ -160,7 +172,10 @@ def check_targets(batch):
         rank = rank_of(values)
         if rank is None or tuple(values.shape[1:]) in ((), (1,), (None,)):
             continue
-        if name == "label" and rank == 2 and _is_of_pairs(values):
+        if name in REFERENCES and rank == 2 and is_floating(values):
+            no_nan = ops.logical_not(ops.any(ops.isnan(values)))
+            check(no_nan, f"The target {name!r} must be a vector for each image. Received: NaN.")
+        elif name == "label" and rank == 2 and _is_of_pairs(values):
             _check_pairs(values)
         else:
             raise ValueError(

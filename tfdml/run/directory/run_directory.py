@@ -166,8 +166,12 @@ class RunDirectory:
 
     @property
     def checkpoints(self):
-        """The folder of the checkpoints. This property and the next two raise a ValueError if the folder is a link."""
+        """The folder of the checkpoints. Like the next three, it is a ValueError if the folder is a link."""
         return folder_in(self.path, "checkpoints", "run")
+
+    @property
+    def references(self):
+        return folder_in(self.path, "references", "run")
 
     @property
     def report(self):

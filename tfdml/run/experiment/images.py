@@ -5,7 +5,7 @@ import logging
 import math
 
 from pipelines.batches import check_views
-from pipelines.build import class_weights, evaluation_batches, training_batches
+from pipelines.build import class_weights, evaluation_batches, training_batches, with_anchors
 from pipelines.captions import Captions
 from pipelines.datasets.loading import cache_folder
 from pipelines.operations import tf
@@ -13,6 +13,7 @@ from pipelines.preprocessing import Preprocessing, VectorPreprocessing, declared
 from pipelines.preprocessor import Preprocessor
 from pipelines.reading.cache import Cache, free_memory
 from pipelines.reading.unreadable import Substitutes, why_unreadable
+from pipelines.sampling import Uniform
 from pipelines.stored import vector_dims
 from tfdml.methods import TwoTowers
 from tfdml.run.training.run_checkpoint import BadImages
@@ -67,8 +68,11 @@ class ImageData:
             prepare = tf.function(self.preprocessor(model, transform), autograph=False)
             prepare.get_concrete_function(tf.TensorSpec([], tf.string), tf.TensorSpec([2], tf.int64))
 
-    def training(self, model, sampler, progress, length, weight_power=0.0):
-        """Returns the training dataset with passes of `length` steps and the image weights of `--class_weights`."""
+    def training(self, model, sampler, progress, length, weight_power=0.0, references=None):
+        """Returns the training dataset with passes of `length` steps and the image weights of `--class_weights`.
+
+        `references` are the run's `References` with vectors that become targets, or None.
+        """
         split = self.train
         preprocessor = self.preprocessor(model, self.settings.train_transform)
         if self.settings.max_bad_images and not sampler.uses_classes:
@@ -87,26 +91,40 @@ class ImageData:
         takes_pairs = isinstance(model, TwoTowers) and model.takes_pairs
         if takes_pairs and weight_power:
             raise ValueError(f"--class_weights={weight_power} has no effect on pairs of image and text. Remove it.")
-        options = {
-            "texts": texts_of(split, model) if takes_pairs else None,
+        passes = {
             "seed": self.seed,
             "step": progress.pipeline_step,
             "steps_per_epoch": progress.steps_per_epoch,
             "length": length,
+        }
+        vectors, anchored = references.of_training() if references else ({}, {})
+        options = {
+            **passes,
+            "texts": texts_of(split, model) if takes_pairs else None,
             "read": read,
             "substitutes": self._substitutes,
             "weights": class_weights(split, weight_power) if weight_power else None,
+            "vectors": vectors,
         }
+
+        def batches(**share):
+            found = training_batches(split, sampler, prepare, **options, **share)
+            if not anchored:
+                return found
+            # As the initial model has seen them, so that the distance to it is 0 at first.
+            unchanged = self.preprocessor(model, self.settings.test_transform)
+            drawn = anchor_sampler(references.anchors, sampler.batch_size)
+            return with_anchors(
+                found, training_batches(references.anchors, drawn, unchanged, vectors=anchored, **passes, **share)
+            )
 
         def share_of(context):
             workers = context.num_input_pipelines
-            worker = (context.input_pipeline_id, workers)
-            parts = context.num_replicas_in_sync // workers
-            return training_batches(split, sampler, prepare, worker=worker, parts=parts, **options)
+            return batches(worker=(context.input_pipeline_id, workers), parts=context.num_replicas_in_sync // workers)
 
         if isinstance(self.strategy, tf.distribute.MultiWorkerMirroredStrategy):
             return self.strategy.distribute_datasets_from_function(share_of)
-        return training_batches(split, sampler, prepare, **options)
+        return batches()
 
     def evaluation(self, split, model, tolerant=False, again=False):
         """Returns this worker's share of the batches of a split's images, prepared for evaluation.
@@ -144,6 +162,18 @@ class ImageData:
         )
 
 
+def anchor_sampler(anchors, count):
+    """Returns a sampler of `count` different images of a `Split` per batch, which draws all images equally often."""
+    if len(anchors) < count:
+        raise ValueError(
+            f"--anchor_images has {len(anchors)} images, but each batch needs {count}, as many as it has training "
+            "images. Add images, or use smaller batches."
+        )
+    sampler = Uniform(count)
+    sampler.bind(anchors.labels)
+    return sampler
+
+
 def texts_of(split, model):
     """Returns the function that draws captions of a split, as tokens of a `TwoTowers` model; see `Captions.drawn`."""
     captions = captions_of(split)
@@ -166,12 +196,13 @@ class Batches:
     Building them shows whether the images, the transforms and the sampler work together.
     """
 
-    def __init__(self, experiment, model, sampler, progress):
+    def __init__(self, experiment, model, sampler, progress, references=None):
         images = experiment.images
         images.check(model)
         self.evaluation = images.evaluation(experiment.splits.evaluation, model, again=True)
         power = experiment.settings.batches.class_weights
-        make = functools.partial(images.training, model, sampler, progress, weight_power=power)
+        options = {"weight_power": power, "references": references}
+        make = functools.partial(images.training, model, sampler, progress, **options)
         # Returns the training dataset with passes of a number of steps.
         self.training = functools.cache(make)
         self.training(progress.steps_per_epoch)

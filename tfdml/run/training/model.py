@@ -59,11 +59,12 @@ def is_pretrained(settings, backbone):
 LOGGER = logging.getLogger(__name__)
 
 
-def build_model(experiment, sampler, *, tell=True):
+def build_model(experiment, sampler, teacher_dims=None, *, tell=True):
     """Builds and compiles the model with all its variables under the strategy, with reproducible weights.
 
-    The sampler is bound to the training rows. If `tell`, it logs which weights were loaded and what `auto` was replaced
-    with. Returns the model, the sampler as the method wraps it, and the `Length` of the run.
+    The sampler is bound to the training rows. `teacher_dims` is the number of dimensions of the teacher's vectors, or
+    None. If `tell`, it logs which weights were loaded and what `auto` was replaced with. Returns the model, the sampler
+    as the method wraps it, and the `Length` of the run.
     """
     train, tell = experiment.splits.train, tell and experiment.chief
     keras.utils.set_random_seed(experiment.settings.run.seed)
@@ -91,7 +92,7 @@ def build_model(experiment, sampler, *, tell=True):
     wrapped, length = sampler_of(model, sampler, experiment)
     with experiment.strategy.scope():
         batches, run = settings.batches, settings.run
-        loss = loss_of(batches.loss, train)
+        loss = loss_of(batches.whole_loss, train, teacher_dims)
         check_loss(loss, train.num_classes, batches.loss, settings.data.dataset)
         check_pairs(loss, sampler, train.labels if train.attributes is None else train.attributes, batches, run.seed)
         optimizer = make_optimizer(settings.optimization, length, scale_loss=run.precision == "mixed_float16")
@@ -106,9 +107,9 @@ def build_model(experiment, sampler, *, tell=True):
     return model, wrapped, length
 
 
-def loss_of(spec, train):
+def loss_of(spec, train, teacher_dims=None):
     """Returns the loss of a spec for a training split, or a loss per level of a class hierarchy."""
-    loss = registry.create("loss", spec, classes=train.num_classes)
+    loss = registry.create("loss", spec, classes=train.num_classes, teacher_dims=teacher_dims)
     if train.level_names and not hooks_of(loss).takes_levels:
         return registry.create("loss", "by_level", loss=loss)
     return loss

@@ -11,6 +11,7 @@ from tfdml.evaluation.statistics import class_intervals
 from tfdml.methods import Features
 from tfdml.run.directory.model_files import load_best, save_best, save_model
 from tfdml.run.experiment.judged_images import clusters_of
+from tfdml.run.training.distillation import distillation_of
 from tfdml.run.training.gain import Blend, baselines_of, between, gain_of, set_aside
 from tfdml.run.training.model import initial_embedding, is_pretrained
 
@@ -45,12 +46,12 @@ class Beginning:
         self.findings["initial_embedding"] = {"kind": kind, "recall_at_1": recalls}
 
 
-def result_of(experiment, run, model, evaluation, step, build_untrained, assignment=None):
+def result_of(experiment, run, model, evaluation, step, build_untrained, assignment, references):
     """Measures the initial, the best and the final model on the test split. Writes the final files.
 
     `model` is the final model, after `step` steps; `evaluation` is its `RetrievalEvaluation`. Afterwards, it may have
     the weights of the best model. For `build_untrained`, see `Beginning`. `assignment` is the cluster of each training
-    image, or None.
+    image, or None. `references` are the `References` of the run.
     """
     selected_on, test = experiment.settings.evaluation.evaluate_on, experiment.splits.test
     protocol, best_is_final = experiment.splits.protocol, evaluation.best["step"] == step
@@ -91,6 +92,7 @@ def result_of(experiment, run, model, evaluation, step, build_untrained, assignm
         **({"intervals": intervals} if intervals else {}),
         **({"gain": gain_of(begun.scores, best, test.labels, evaluation.monitor)} if begun.scores else {}),
         **watched,
+        **distillation_of(experiment, references, model, embeddings, best),
         "selected_on": selected_on,
         "step": step,
         **_learners(experiment, model, embeddings),
@@ -203,4 +205,6 @@ def run_tables(result):
         kinds = [kind for kind in ("features", *rows.get("baselines", ()), "untrained") if kind in rows]
         before = {BEFORE_TRAINING.get(kind, kind): rows[kind] for kind in kinds}
         tables[title] = {**before, **dict(zip(names, (scores["best"], scores["metrics"]), strict=True))}
+        if "teacher" in scores:
+            tables[title]["teacher"] = scores["teacher"]
     return tables

@@ -111,6 +111,7 @@ class RunCallbacks:
         watches |= model.callbacks(parts) | _refresh_of(parts) | _labeling_of(parts, experiment.splits.clusters)
         averages = {"average": average} if average else {}
         memories = {"memory": model.past_batches} if model.past_batches else {}
+        memories |= {"initial_weights": model.initial_weights} if model.initial_weights else {}
         checkpoint = RunCheckpoint(
             CheckpointFolder(run.checkpoints, keep=settings.run.keep_checkpoints),
             progress,

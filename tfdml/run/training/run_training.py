@@ -26,6 +26,7 @@ from tfdml.run.training.initial_model import (
     initial_weights_record,
 )
 from tfdml.run.training.model import build_model
+from tfdml.run.training.references import References
 from tfdml.run.training.result import result_of
 from tfdml.run.training.run_callbacks import Progress, RunCallbacks
 from tfdml.run.training.run_sampler import make_sampler
@@ -169,17 +170,21 @@ def _train(experiment, run, serialized, stop, longer):
     settings, chief = experiment.settings, experiment.chief
     # Batches that are too large fail before the weights of a backbone are downloaded.
     drawn = make_sampler(settings.batches.sampler, experiment.splits, settings.evaluation)
-    build = functools.partial(build_model, experiment, drawn)
+    references = References(experiment, run)
+    build = functools.partial(build_model, experiment, drawn, references.teacher_dims)
     model, sampler, length = build()
+    references.compute(model, build)
     progress = Progress(length.steps_per_epoch)
-    batches = Batches(experiment, model, sampler, progress)
+    batches = Batches(experiment, model, sampler, progress, references)
     # The directory is only claimed now, after all flags have proven to work together.
     if chief:
         run.claim(serialized)
         record = to_record(settings.data, experiment.splits.dataset)
         # A resumed run keeps the record of the file that it started from.
         weights = initial_weights_record(settings.network) | _of_weights(run)
-        run.record_dataset({**record, **initial_model_record(settings.network), **weights})
+        teacher = {"teacher": references.about} if references.about else {}
+        run.record_dataset({**record, **initial_model_record(settings.network), **weights, **teacher})
+        references.write()
         LOGGER.info("Training in %s: %s", run.path, length.in_words(settings.evaluation.evaluate_on))
     with stop:
         callbacks = RunCallbacks.of(experiment, model, sampler, batches, progress, length, run, stop)
@@ -209,7 +214,14 @@ def _train(experiment, run, serialized, stop, longer):
         LOGGER.info(ending)
     with evaluation.evaluated_weights():
         result = result_of(
-            experiment, run, model, evaluation, progress.step, lambda: build(tell=False)[0], callbacks.assignment
+            experiment,
+            run,
+            model,
+            evaluation,
+            progress.step,
+            lambda: build(tell=False)[0],
+            callbacks.assignment,
+            references,
         )
     about = {"seconds": round(progress.seconds, 1), "environment": environment(), **_of_weights(run)}
     return {**result, **about, **callbacks.findings()}
