@@ -107,6 +107,7 @@ def test_networks_of_different_sizes_are_refused(images):
     "loss, arguments, message",
     [
         ("contrastive", {"memory": "xbm(size=64)"}, "cannot compare batches with past batches"),
+        ("teacher(form='pairs', teacher_dims=4)", {}, "because its batches have two images per row"),
         ("contrastive + norm_softmax(classes=3)", {}, "Expected a sum of losses of one kind"),
     ],
 )

@@ -83,6 +83,8 @@ class EmbeddingModel(Declared, GlobalBatchModel):
     normalize = True
     # Whether learners are trained in turns, each with separate batches.
     turns = False
+    # Why the loss cannot use reference vectors, as part of a sentence, or empty if it can.
+    no_references = ""
 
     def __init__(
         self,

@@ -58,6 +58,8 @@ class TwoStreams(EmbeddingModel):
     ```
     """
 
+    no_references = "its batches have two images per row"
+
     def __init__(self, query: keras.Model, gallery: keras.Model, **kwargs: Unpack[JoinedArguments]):
         of_query = {"preprocessing": query.preprocessing} if isinstance(query, EmbeddingModel) else {}
         super().__init__(**{**of_query, **kwargs})

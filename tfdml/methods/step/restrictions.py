@@ -131,12 +131,12 @@ def check_shards(model, loss):
 
 
 def check_references(model, loss):
-    """Raises a ValueError if a model divides its batches among learners and the loss needs reference vectors."""
-    if model.turns and (names := hooks_of(loss).references):
+    """Raises a ValueError if the loss needs reference vectors and the batches of the model have none for its rows."""
+    reason = "its learners learn from parts of a batch and of the embedding" if model.turns else model.no_references
+    if reason and (names := hooks_of(loss).references):
         raise ValueError(
             f"{type(model).__name__} does not support a loss that compares embeddings with vectors of a {names[0]} "
-            "model, because its learners learn from parts of a batch and of the embedding. Use another method, such as "
-            "single."
+            f"model, because {reason}. Use another method, such as single."
         )
 
 
