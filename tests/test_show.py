@@ -39,6 +39,7 @@ def test_evaluation_has_only_so_many_batches(tmp_path):
     assert not (tmp_path / "batch.png").exists()
 
 
+@pytest.mark.slow
 def test_a_missing_folder_and_another_format_are_told_before_anything_is_read(tmp_path):
     assert_one_error(show(tmp_path / "absent" / "batch.png"), "does not exist", "absent")
     assert_one_error(show(tmp_path / "batch.xyz"), "--out must end in .png")

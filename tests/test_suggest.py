@@ -135,6 +135,7 @@ def test_the_table_of_the_page_is_the_record():
     assert study.table(json.loads(study.RECORD.read_text())) in SECTION
 
 
+@pytest.mark.slow
 def test_the_images_are_jpeg_files(tmp_path):
     import numpy as np
 

@@ -98,5 +98,6 @@ def test_train_names_the_missing_folder(photos, tmp_path, missing):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_train_without_data_dir(tmp_path):
     assert_one_error(run("tfdml.train", *photo_flags("", tmp_path / "run")), "--data_dir", "train/<class>")

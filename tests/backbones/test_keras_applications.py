@@ -181,6 +181,7 @@ def test_without_a_network_keras_tells_which_file_it_looks_for_and_where(name, f
     assert not [each for each in recwarn if "non-square" in str(each.message)]
 
 
+@pytest.mark.slow
 def test_unknown_names_list_the_known():
     with pytest.raises(ValueError, match="no network 'ResNet18'. Expected one of .*ResNet50"):
         create("backbone", "keras_applications(name='ResNet18')")

@@ -35,6 +35,7 @@ def test_every_effect_has_its_rows_in_the_studies():
     assert {source for source, _ in of_cars + advised} == {name for name in SOURCES if name.startswith("cars_")}
 
 
+@pytest.mark.slow
 def test_every_claim_and_every_change_has_its_rows(recorded_of, tmp_path):
     texts = evidence.summaries(recorded_of, tmp_path)
     page = texts["reproduced.md"]

@@ -167,6 +167,7 @@ def test_embeddings_in_bfloat16_are_measured():
     assert evaluation.embeddings.dtype == np.float32 and evaluation.history[0]["metrics"]["queries"] == 8
 
 
+@pytest.mark.slow
 def test_where_steps_are_executed_together_none_is_passed_over():
     model, evaluation = single(), RetrievalEvaluation(IMAGES, LABELS, every=3, unit="steps")
     model.compile("sgd", loss="triplet(mining='all')", steps_per_execution=2)

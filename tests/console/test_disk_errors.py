@@ -82,6 +82,7 @@ def test_a_full_disk_names_the_file_that_was_written(write, tmp_path):
     assert error_sentence(caught.value) == f"Cannot write {path}: {MAKE_ROOM}"
 
 
+@pytest.mark.slow
 def test_a_full_disk_while_an_index_is_made(tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "copyfile", full)
     images = ImageList(["images/0.png"], [None], np.array([picture(0)], dtype=object))

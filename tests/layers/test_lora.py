@@ -30,6 +30,7 @@ def fitted(network, rank, side=16):
     return model, images
 
 
+@pytest.mark.slow
 def test_only_low_rank_changes_train_and_are_saved_merged(tmp_path):
     network = transformer()
     count = len(network.variables)

@@ -96,6 +96,7 @@ KINDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind, as_dataset", [("levels", False), ("several", True)])
 def test_a_model_trains_as_on_the_class(images, kind, as_dataset):
     labels, losses = np.arange(16) % 4, []
@@ -112,6 +113,7 @@ def test_a_model_trains_as_on_the_class(images, kind, as_dataset):
     np.testing.assert_array_equal(*losses)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "labels, message",
     [

@@ -50,6 +50,7 @@ def test_images_alone_have_the_embedding_of_their_pair(make, images):
     assert model.learner_count == 1 and model.embed_texts([]).shape == (0, 6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["softmax", "sigmoid"])
 def test_the_step_has_the_loss_of_all_pairs(make, images, form):
     model = make()
@@ -60,6 +61,7 @@ def test_the_step_has_the_loss_of_all_pairs(make, images, form):
     assert history["loss"][0] == pytest.approx(float(loss(np.arange(6), loss.make_layer()(rows))), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_pieces_take_the_same_step(make, images):
     weights = []
     for pieces in (1, 3):
@@ -72,6 +74,7 @@ def test_pieces_take_the_same_step(make, images):
         np.testing.assert_allclose(one, other, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("train, changed", [("both", [True] * 4), ("image", [True, True, False, False])])
 def test_the_towers_that_learn_from_pairs(make, images, train, changed):
     model = make(train=train)
@@ -83,6 +86,7 @@ def test_the_towers_that_learn_from_pairs(make, images, train, changed):
     assert [bool(np.any(one != other)) for one, other in zip(before, values_of(layers), strict=True)] == changed
 
 
+@pytest.mark.slow
 def test_only_the_text_tower_learns(make, images):
     model = make(train="text")
     layers = [model.backbone, model.head, model.text, model.text_head]
@@ -117,6 +121,7 @@ def test_without_projections_the_towers_must_fit(images):
         tfdml.TwoTowers(Small(width=8, stages=2), text, projection=False)
 
 
+@pytest.mark.slow
 def test_a_file_has_both_towers(make, images, tmp_path):
     model = make(train="image")
     model.compile("adam", "image_text")
@@ -138,6 +143,7 @@ def exported(make, images, tmp_path):
     return model, ExportedModel(tmp_path / "exported" / "1")
 
 
+@pytest.mark.slow
 def test_an_exported_model_embeds_texts(exported):
     model, served = exported
     assert served.has_texts
@@ -145,6 +151,7 @@ def test_an_exported_model_embeds_texts(exported):
     assert served.embed_texts([]).shape == (0, 6)
 
 
+@pytest.mark.slow
 def test_an_index_is_searched_by_text(exported, tmp_path):
     model, served = exported
     files, random = [], np.random.default_rng(0)
@@ -166,6 +173,7 @@ def test_an_index_is_searched_by_text(exported, tmp_path):
     assert len(index.search(text=["a red van", "a bus"], k=2)) == 2
 
 
+@pytest.mark.slow
 def test_what_cannot_be_searched_is_told(exported, images):
     _, served = exported
     index = tfdml.Index(served)

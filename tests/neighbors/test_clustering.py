@@ -38,6 +38,7 @@ def test_iterations_are_told(monkeypatch):
     assert counts[0] == 18 and counts[1:] == [1] * len(counts[1:]) and 2 < len(counts) < 18
 
 
+@pytest.mark.slow
 def test_the_clusters_are_those_of_faiss():
     points, _ = blobs(clusters=40, size=12)
     points += np.random.default_rng(1).normal(scale=6.0, size=points.shape).astype(np.float32)
@@ -72,6 +73,7 @@ def test_all_points_are_used():
     np.testing.assert_allclose(kmeans(points, 1, seed=0)[1][0], points.mean(axis=0), atol=1e-4)
 
 
+@pytest.mark.slow
 def test_of_restarts_the_best_is_taken():
     points, _ = blobs(clusters=8, size=20, dim=2, seed=1)
 

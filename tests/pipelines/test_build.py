@@ -101,6 +101,7 @@ def targets_by_hand(sampler, split, seed, step):
     return sampler.relevance(tf.constant(seed, tf.int64), steps, tables)[0].numpy()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make", [lambda: PseudoClasses(PxK(3, 2)), lambda: WithinClusters(PxK(3, 2)), lambda: Given(3)]
 )
@@ -127,6 +128,7 @@ def test_an_epoch_begins_anew_at_the_step_then(whole):
         assert_same(collected(dataset), [part[start : start + 5] for part in whole])
 
 
+@pytest.mark.slow
 def test_tables_are_read_at_the_start_of_each_pass():
     dataset, _, sampler = make(sampler=pxk())
     before = collected(dataset)
@@ -157,6 +159,7 @@ def test_each_place_of_each_step_is_augmented_in_its_own_way():
     assert len({image.tobytes() for image in images.reshape(-1, SIDE, SIDE, 3)}) > 20
 
 
+@pytest.mark.slow
 def test_shares_of_workers_make_the_global_batch(whole):
     shares = [collected(make(step=2, length=3, worker=(index, 3))[0]) for index in range(3)]
     assert_same([np.concatenate(part, axis=1) for part in zip(*shares, strict=True)], [part[2:5] for part in whole])
@@ -197,6 +200,7 @@ def test_order_is_asked_for_and_sharding_and_tuning_refused():
         assert policy == tf.data.experimental.AutoShardPolicy.OFF
 
 
+@pytest.mark.slow
 def test_paths_give_what_bytes_give(whole, tmp_path):
     paths = []
     for row, contents in enumerate(SPLIT.images):

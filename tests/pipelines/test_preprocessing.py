@@ -42,6 +42,7 @@ def pictures():
     return Split(np.array(files, dtype=object), np.array([0, 0, 1, 1]))
 
 
+@pytest.mark.slow
 def test_training_evaluation_and_serving_agree(tmp_path):
     model, split = caffe_like_model(), pictures()
     prepare = ImageData(ImageSettings(), strategy=None).preprocessor(model, "warp")

@@ -39,6 +39,7 @@ def test_it_is_saved_with_its_tokenizer(tower, tmp_path):
     assert loaded.tokenizer.length == 12
 
 
+@pytest.mark.slow
 def test_specs_and_wrong_widths():
     assert create("text_tower", "small(width=8, heads=2, depth=0)").output_shape == (None, 8)
     with pytest.raises(ValueError, match="width must be a multiple of heads=4. Received: width=10"):

@@ -38,5 +38,6 @@ def test_no_texts_and_other_things():
         tokenizer(["cat", 3])
 
 
+@pytest.mark.slow
 def test_bytes_that_are_not_utf8_have_tokens():
     assert ByteTokenizer(length=2)(["\udcff"]).tolist() == [[256, 0]]

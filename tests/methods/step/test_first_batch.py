@@ -94,6 +94,7 @@ def images_from(low, high):
     return np.random.default_rng(0).uniform(low, high, (16, 12, 12, 3)).astype("float32")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dataset, run_eagerly", [(False, True), (True, False)])
 def test_fit_warns_once_of_pixels_on_another_scale(dataset, run_eagerly):
     for images, received in (
@@ -117,6 +118,7 @@ def test_fit_warns_once_of_a_first_batch_without_pairs(labels, batch_size, words
     assert len(told) == 1 and words in told[0] and "tfdml.data.pxk" in told[0]
 
 
+@pytest.mark.slow
 def test_fit_warns_once_of_equal_embeddings():
     _, told = fitted(np.zeros((16, 12, 12, 3), "float32"), LABELS)
     assert len(told) == 1 and "All embeddings of the first batch are equal" in told[0]
@@ -137,6 +139,7 @@ def test_fit_warns_of_no_good_input(labels, options):
     assert fitted(images_from(-2, 2), labels, **options)[1] == []
 
 
+@pytest.mark.slow
 def test_what_a_step_notes_changes_no_training(monkeypatch):
     images = images_from(-2, 2)
     keras.utils.set_random_seed(0)
@@ -148,6 +151,7 @@ def test_what_a_step_notes_changes_no_training(monkeypatch):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_the_first_step_is_looked_at_and_no_other(monkeypatch):
     looked = []
     checked = type(small_model().first_batch).check

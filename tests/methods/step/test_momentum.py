@@ -51,6 +51,7 @@ def test_without_decay_it_is_the_cross_batch_memory(images):
     assert not np.allclose(losses, trained(images, "momentum(size=24, decay=0.99)")[2], rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_model_that_is_loaded_has_the_memory_again(images, tmp_path):
     model, _, _ = trained(images, "momentum(size=24, decay=0.75)")
     model.save(tmp_path / "model.keras")

@@ -40,6 +40,7 @@ def check_same(whole, divided):
 
 
 # Not those whose branches have batch norm of their own.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method",
     [

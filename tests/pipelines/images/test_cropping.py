@@ -73,6 +73,7 @@ def test_thumbnails_are_cropped(birds):
     assert abs(one - other) < 5
 
 
+@pytest.mark.slow
 def test_many_thumbnails_are_those_of_one_after_the_other(birds):
     for split in (birds, with_box(birds, RIGHT)):
         expected = [thumbnail(split, row, 12) for row in (4, 1)]

@@ -151,6 +151,7 @@ def test_what_has_changed_is_read_again(split, make_cache):
     assert len(list(cache.folder.iterdir())) == 2
 
 
+@pytest.mark.slow
 def test_another_transform_has_pixels_of_its_own(split, uncached, make_cache):
     cache = make_cache("pixels", 0)
     for chain in CHAINS:
@@ -214,6 +215,7 @@ def test_what_a_killed_process_was_writing_is_removed(split, make_cache, tmp_pat
     assert not killed.parent.exists() and (writing / "0").is_file()
 
 
+@pytest.mark.slow
 def test_pixels_are_refused_where_a_random_crop_decides_how_they_are_decoded(split, make_cache):
     with pytest.raises(ValueError, match="--cache=bytes"):
         make_cache("pixels").through(split, prepared(CHAINS[0], shrink=True))

@@ -120,6 +120,7 @@ def test_a_class_without_a_good_image_is_an_error(label):
         collected(rows_of(label))
 
 
+@pytest.mark.slow
 def test_a_missing_file_is_replaced_too(tmp_path):
     paths = []
     for row, file in enumerate(FILES):

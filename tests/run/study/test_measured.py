@@ -165,6 +165,7 @@ def test_runs_without_classes_are_not_compared(tmp_path):
         records.interval([tmp_path], [tmp_path])
 
 
+@pytest.mark.slow
 def test_rows_that_are_equal_but_for_chance_seldom_differ_significantly(tmp_path):
     """Of 20 rows, 190 pairs, one of these by one interval is no rare thing, and here it is; one that is better is."""
     random = np.random.default_rng(0)
@@ -178,6 +179,7 @@ def test_rows_that_are_equal_but_for_chance_seldom_differ_significantly(tmp_path
     np.testing.assert_array_equal(records.compared([*rows, better]).larger(), expected)
 
 
+@pytest.mark.slow
 def test_seeds_make_no_equal_rows_different(tmp_path):
     """Rows of three seeds whose differences are mostly of seeds are called different in about 5 % of the studies."""
     random, wrong = np.random.default_rng(0), 0

@@ -40,6 +40,7 @@ def exported(tmp_path_factory):
     return folder, Split(np.array(paths, dtype=object), np.zeros(len(paths), np.int64))
 
 
+@pytest.mark.slow
 def test_embeds_files_and_contents_in_batches(exported):
     folder, split = exported
     embedder = ExportedModel(folder / "saved")

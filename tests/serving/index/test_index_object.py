@@ -165,6 +165,7 @@ def test_a_function_and_a_keras_model(vectors, tmp_path):
         index.search(images[:1])
 
 
+@pytest.mark.slow
 def test_a_keras_model_reads_files_if_it_says_how_they_are_prepared(photos, tmp_path):
     keras.utils.set_random_seed(0)
     model = tfdml.Single(tfdml.backbones.Small(width=2, stages=1), embedding_size=DIM)
@@ -231,6 +232,7 @@ def test_an_index_that_is_closed_says_so(index, vectors):
             act()
 
 
+@pytest.mark.slow
 def test_files_of_the_command_open_in_python_and_the_other_way_round(photos, tmp_path):
     paths, embeddings = embeddings_of(photos)
     index_images(tmp_path / "made", ImageList.of(photos), model=exported())
@@ -425,6 +427,7 @@ def test_a_deletion_that_is_only_marked_is_erased_by_compaction(photos, tmp_path
         Searcher(out)
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_page_run(photos, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(exported(), "exported/1")

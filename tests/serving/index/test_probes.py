@@ -71,6 +71,7 @@ def test_an_index_keeps_some_images_with_their_vectors(whole):
     np.testing.assert_allclose(np.stack([np.frombuffer(each, "<f4") for each in vectors]), found, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_another_export_of_the_model_is_accepted(index, changed):
     other = exported_tolerant()
     assert model_hash(other) != model_hash(exported())
@@ -82,6 +83,7 @@ def test_another_export_of_the_model_is_accepted(index, changed):
     assert Searcher(index).model_digest == model_hash(exported())
 
 
+@pytest.mark.slow
 def test_another_model_is_refused_with_the_difference(index, changed):
     with pytest.raises(ValueError, match=r"made with another model, so the embeddings cannot be compared") as error:
         Searcher(index, changed[0.1])
@@ -128,6 +130,7 @@ def test_deleted_images_are_no_longer_kept(index, compact):
     assert len(probes(index)["images"]) == COUNT and path not in probes(index)["images"]
 
 
+@pytest.mark.slow
 def test_an_upgrade_replaces_the_vectors(index, changed):
     upgrade_index(index, changed[0.1])
     assert probes(index)["model"] == model_hash(changed[0.1])
@@ -144,6 +147,7 @@ def test_the_threshold_of_the_other_export_is_used(index, tmp_path):
     assert threshold_for(Searcher(index, str(model))).value == 0.5
 
 
+@pytest.mark.slow
 def test_a_model_with_other_dimensions_is_refused(index, tmp_path):
     _, preprocessor = two_learners()
     model = keras.Sequential([keras.Input((24, 24, 3)), keras.layers.GlobalAveragePooling2D()])

@@ -49,6 +49,7 @@ def rows_of(out):
     }
 
 
+@pytest.mark.slow
 def test_all_images_are_embedded_again_and_ids_and_labels_stay(index, photos):
     before, rows = Searcher(index), rows_of(index)
     assert upgrade_index(index, exported_tolerant()) == COUNT - 1
@@ -122,6 +123,7 @@ def test_an_image_that_is_gone_stops_it_before_anything_changes(index, photos):
     assert upgrade_index(index, exported_tolerant()) == COUNT - 1
 
 
+@pytest.mark.slow
 def test_what_a_kill_has_left_of_an_upgrade_goes_with_the_next_command(index, monkeypatch):
     monkeypatch.setattr(build, "_remove_before", lambda *_: None)
     upgrade_index(index, exported_tolerant())
