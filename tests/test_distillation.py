@@ -7,7 +7,7 @@ import pytest
 
 import tfdml
 from pipelines.datasets import Split, load
-from tests.commands import Forked, ok, run
+from tests.commands import Forked, assert_one_error, ok, run
 from tests.run_helpers import (
     STEPS_PER_EPOCH,
     assert_goes_on,
@@ -108,6 +108,10 @@ def test_a_run_near_its_initial_model_resumes_with_the_same_bits(tmp_path, write
     (event,) = [event for event in events(straight) if event["event"] == "pairs"]
     assert 0 < event["initial_distance_of_loss_2"] < 1
     assert_goes_on(killed, train_flags(killed, *more), straight, step=6)
+    (killed / "result.json").unlink()
+    (tmp_path / "others" / "0.png").rename(tmp_path / "others" / "new.png")
+    done = run("tfdml.train", *train_flags(killed, *more))
+    assert_one_error(done, "has other files than when the run was started. Restore them")
 
 
 @pytest.mark.slow
@@ -133,7 +137,8 @@ def test_errors(tmp_path, write_images):
         (["--loss=teacher", "--teacher=/no/where"], "--teacher=/no/where does not exist. Set --teacher to a run"),
         (["--loss=teacher", f"--teacher={tmp_path / 'few'}"], "is neither a model nor a folder of embeddings"),
         (["--loss=teacher(projection=False)", teacher], "embeddings must have the teacher's 24 dimensions"),
-        (["--toward_initial_embeddings=1"], "--initial_embedding=random makes them random"),
+        (["--toward_initial_weights=1"], "but the backbone starts from random weights. Set --initial_weights"),
+        ([*NEAR, "--initial_embedding=random", "--toward_initial_embeddings=1"], "random makes them random"),
         ([few], "--anchor_images has no effect"),
         ([*NEAR, "--toward_initial_embeddings=1", few], "has 3 images, but each batch needs 16"),
         ([*NEAR, "--toward_initial_embeddings=1", "--anchor_images=/no/where"], "is not a folder"),

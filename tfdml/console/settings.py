@@ -290,14 +290,12 @@ class BatchSettings:
         "Weight of the squared distance between the weights of the backbone and their initial values, which is added "
         "to --loss. Larger values keep more of what a pretrained network knows.",
         lower_bound=0.0,
-        needs=PRETRAINED,
     )
     toward_initial_embeddings: float = flag(
         0.0,
         "Weight of the squared distance between embeddings and the initial embeddings, which is added to --loss. "
         "Larger values keep more of what a pretrained network knows.",
         lower_bound=0.0,
-        needs=PRETRAINED,
     )
     anchor_images: AbsolutePath = flag(
         "",

@@ -1,6 +1,7 @@
 """The vectors of a teacher and of the initial model, which a run computes once and stores in its folder."""
 
 import functools
+import hashlib
 import io
 import os
 from pathlib import Path
@@ -18,7 +19,7 @@ from tfdml.files.embeddings import read_arrays
 from tfdml.files.shards import MANIFEST, EmbeddingShards
 from tfdml.registry.loss_hooks import INITIAL, TEACHER, hooks_of
 from tfdml.run.loading import ImageEmbedder, is_loadable, load
-from tfdml.run.training.model import initial_embedding
+from tfdml.run.training.model import initial_embedding, is_pretrained
 from tfdml.runtime.keras_internals import names_forgotten
 
 # Name of the teacher's vectors of the test images.
@@ -39,8 +40,14 @@ class References:
     def __init__(self, experiment, run):
         self._experiment, self._folder, self._resumes = experiment, run.references, run.has_checkpoint
         batches = experiment.settings.batches
-        self.vectors, self.test, self.about = {}, None, run.recorded_dataset().get(TEACHER, {}) if self._resumes else {}
+        recorded = run.recorded_dataset() if self._resumes else {}
+        self.vectors, self.test, self.about = {}, None, recorded.get(TEACHER, {})
         self.anchors = anchors_in(batches.anchor_images) if batches.anchor_images else None
+        if self.anchors is not None and recorded.get("anchors", self._names()) != self._names():
+            raise ValueError(
+                f"--anchor_images={batches.anchor_images} has other files than when the run was started. Restore them, "
+                "or train again in another --run_dir."
+            )
         self._path = batches.teacher
         self._teacher = None
         if self._path and not self._resumes:
@@ -58,7 +65,7 @@ class References:
     def compute(self, model, build):
         """Computes or reads all vectors that the loss of a model needs. `build` returns the model before training."""
         experiment, names = self._experiment, hooks_of(model.loss).references
-        self._check(names)
+        self._check(names, model)
         if TEACHER in names:
             self.vectors[TEACHER] = self._stored(TEACHER, self._train, self._of_teacher)
             self.test = self._stored(TEST, experiment.splits.test, lambda split: self._of_teacher(split, may_miss=True))
@@ -69,6 +76,11 @@ class References:
             of = self._train if self.anchors is None else self.anchors
             with names_forgotten():
                 self.vectors[INITIAL] = self._stored(INITIAL, of, lambda split: self._of_initial(split, build))
+
+    def record(self):
+        """Returns what `dataset.json` contains about the teacher and the anchors."""
+        anchors = {} if self.anchors is None else {"anchors": self._names()}
+        return {**({TEACHER: self.about} if self.about else {}), **anchors}
 
     def write(self):
         """Stores the vectors of a run that starts."""
@@ -87,12 +99,27 @@ class References:
         anchored = {INITIAL: vectors.pop(INITIAL)} if self.anchors is not None and INITIAL in vectors else {}
         return vectors, anchored
 
+    def _names(self):
+        """Returns a hash of the paths of the anchors, without the path of their folder."""
+        folder = self._experiment.settings.batches.anchor_images
+        return hashlib.sha256(
+            "\n".join(os.path.relpath(each, folder) for each in self.anchors.images).encode()
+        ).hexdigest()
+
     @property
     def _train(self):
         return self._experiment.splits.train
 
-    def _check(self, names):
-        batches, network = self._experiment.settings.batches, self._experiment.settings.network
+    def _check(self, names, model):
+        """Raises a ValueError if the flags do not fit together, or if the initial model has nothing to keep."""
+        settings = self._experiment.settings
+        batches, network = settings.batches, settings.network
+        keeps = INITIAL in names or hooks_of(model.loss).weights_penalty > 0
+        if keeps and not is_pretrained(settings, model.backbone):
+            raise ValueError(
+                "The loss keeps the model near its initial state, but the backbone starts from random weights. Set "
+                "--initial_weights or --initial_model, or remove toward_initial."
+            )
         if self._path and TEACHER not in names:
             raise ValueError(
                 f"--teacher has no effect, because --loss={batches.loss} has no term teacher. Add one, such as "

@@ -182,8 +182,7 @@ def _train(experiment, run, serialized, stop, longer):
         record = to_record(settings.data, experiment.splits.dataset)
         # A resumed run keeps the record of the file that it started from.
         weights = initial_weights_record(settings.network) | _of_weights(run)
-        teacher = {"teacher": references.about} if references.about else {}
-        run.record_dataset({**record, **initial_model_record(settings.network), **weights, **teacher})
+        run.record_dataset({**record, **initial_model_record(settings.network), **weights, **references.record()})
         references.write()
         LOGGER.info("Training in %s: %s", run.path, length.in_words(settings.evaluation.evaluate_on))
     with stop:
