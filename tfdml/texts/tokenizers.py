@@ -138,7 +138,7 @@ class HubTokenizer(Tokenizer):
         preprocessor.image_converter = None
 
     def tokens(self, texts):
-        if getattr(self.preprocessor, "canonicalize_text", False):
+        if type(self.preprocessor).__name__ == "SigLIPPreprocessor" and self.preprocessor.canonicalize_text:
             # keras-hub only converts ASCII letters to lower case, but SigLIP was trained with all letters converted.
             texts = [text.lower() for text in texts]
         prepared = self.preprocessor({"prompts": texts, "images": None})
