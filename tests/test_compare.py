@@ -67,6 +67,7 @@ def test_two_runs():
     assert f"Of {found['queries']} queries, {right}" in table
 
 
+@pytest.mark.nightly
 def test_several_seeds_over_classes():
     a, noisy = straight_run(), [noisy_run(0), noisy_run(1)]
     flags = ["--samples=300", "--seed=3", "--metrics=map_at_r"]
@@ -82,6 +83,7 @@ def test_several_seeds_over_classes():
     assert f" {values['a']:.1%} ± {100 * values['a_std']:.1f} " in row
 
 
+@pytest.mark.nightly
 def test_metrics_of_pairs_over_classes():
     a, b = straight_run(), noisy_run(0)
     flags = ["--metrics=recall_at_1,roc_auc", "--samples=200"]
@@ -95,6 +97,7 @@ def test_metrics_of_pairs_over_classes():
     assert_one_error(done, "roc_auc: pair metrics are not means over queries. Compare them with --bootstrap=classes")
 
 
+@pytest.mark.nightly
 def test_three_runs():
     runs = {"a": straight_run(), "b": noisy_run(0), "c": noisy_run(1)}
     table, found = compare(f"--run_dirs={','.join(map(str, runs.values()))}", "--metrics=recall_at_1,map_at_r")

@@ -50,7 +50,15 @@ def make_method(spec, backbone, embedding_size):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    # Configurations of the other datasets of a paper are for the nights.
+    [
+        pytest.param(path, marks=pytest.mark.nightly) if path.stem.startswith(("sop_", "inshop_")) else path
+        for path in CONFIGS
+    ],
+    ids=lambda path: path.stem,
+)
 def test_every_setting_is_one_that_there_is(path):
     values = settings_of(path)
     # A run makes the sampler for `auto`.

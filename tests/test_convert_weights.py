@@ -11,7 +11,7 @@ from tfdml.registry import create
 from tfdml.run.directory.model_files import load_weights
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_caffes_googlenet(tmp_path):
     (tmp_path / "net.caffemodel").write_bytes(caffemodel(caffe_tensors(seed=1)))
     output = tmp_path / "googlenet.weights.h5"

@@ -78,10 +78,10 @@ def shares(names):
         pytest.param("keras.md", 6, embeds_as_keras, "Recall@1 after training:", marks=pytest.mark.nightly),
         ("sharing.md", 1, shares, ""),
         ("backbones.md", 1, makes_backbones, ""),
-        pytest.param("training.md", 1, averages, "", marks=pytest.mark.slow),
+        pytest.param("training.md", 1, averages, "", marks=pytest.mark.nightly),
         pytest.param("losses.md", 4, trains, "0.24", marks=pytest.mark.slow),
         pytest.param("divide_and_conquer.md", 1, divides, "", marks=pytest.mark.nightly),
-        pytest.param("from_pytorch_metric_learning.md", 3, replicates, "'queries': 5000", marks=pytest.mark.slow),
+        pytest.param("from_pytorch_metric_learning.md", 3, replicates, "'queries': 5000", marks=pytest.mark.nightly),
     ],
 )
 def test_the_examples_of_a_page_run(page, count, check, printed, tmp_path, monkeypatch, capsys):

@@ -26,8 +26,8 @@ NAMES = {"np": np, "keras": keras, "tf": tf, "tfdml": tfdml, "ops": keras.ops}
 ROUNDING = 0.5
 # Parts of names of packages with examples that build networks, which needs seconds each.
 SLOW = ("tfdml.methods", "tfdml.serving", "tfdml.callbacks", "tfdml.reporting", "tfdml.backbones")
-# Those that also train.
-NIGHTLY = ("tfdml.methods", "tfdml.callbacks")
+# Those that also train or export.
+NIGHTLY = ("tfdml.methods", "tfdml.callbacks", "tfdml.serving", "tfdml.reporting")
 
 
 def examples():

@@ -25,6 +25,8 @@ LAST = {
 }
 # One of a method, and one of Keras' own.
 IN_A_GRAPH = ("similar_photos", "own_model")
+# Others run at night.
+BY_DAY = (*IN_A_GRAPH, "verify_and_threshold")
 
 
 def small(text):
@@ -35,7 +37,11 @@ def small(text):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=pytest.mark.nightly) if path.stem not in BY_DAY else path for path in EXAMPLES],
+    ids=lambda path: path.stem,
+)
 def test_it_runs(path, tmp_path, monkeypatch, capsys):
     if path.stem not in IN_A_GRAPH:
         # Models of few steps each, whose graphs would take most of the time.

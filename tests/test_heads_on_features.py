@@ -44,6 +44,7 @@ def head(features):
     return made_once("head", make)
 
 
+@pytest.mark.nightly
 def test_the_table_has_features_their_whitening_and_the_head(head, features):
     found = result(head)
     assert found["best"]["recall_at_1"] >= found["untrained"]["recall_at_1"] and "gain" in found

@@ -57,7 +57,7 @@ def test_names_that_an_editor_completes_are_those_that_the_docs_name():
     assert len(named) > 15 and named <= set(dir(tfdml))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_import_prints_nothing():
     done = python("import tfdml; import tfdml.losses; tfdml.EmbeddingModel")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
@@ -92,7 +92,7 @@ def without_fcntl(tmp_path):
     return {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_import_needs_no_locks(without_fcntl):
     done = python(WITHOUT_LOCKS, **without_fcntl)
     assert (done.returncode, done.stderr) == (0, "")

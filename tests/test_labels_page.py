@@ -49,6 +49,7 @@ def placed(flag, folder):
 NIGHTLY = [number for number, (module, *_) in enumerate(COMMANDS) if number and module == "tfdml.train"]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "number",
     [pytest.param(n, marks=pytest.mark.nightly) if n in NIGHTLY else n for n in range(len(COMMANDS))],
@@ -65,6 +66,7 @@ def test_its_commands_run_one_after_another(number, folder):
     ok(module, *flags)
 
 
+@pytest.mark.nightly
 def test_its_examples_run():
     count, names = run_examples("labels.md")
     assert count == 3 and len(names["batches"]) == 1

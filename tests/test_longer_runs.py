@@ -48,7 +48,7 @@ def test_more_epochs_end_with_the_same_bits(tmp_path):
     assert "is already complete. To train it longer, set --steps" in train(longer, *MUCH).stdout
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("killed", [False, pytest.param(True, marks=pytest.mark.nightly)])
 def test_more_steps_keep_the_epochs_and_a_kill_changes_nothing(killed, tmp_path):
     """Of 10 steps epochs have 5, the divisor next to the 4 batches in the images; of 20 steps they would have 4."""

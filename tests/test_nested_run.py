@@ -41,7 +41,7 @@ def test_dims_that_were_trained_are_the_first_ones(tmp_path):
     assert facts["projection"] == "the first 8 of 16 dimensions (trained as nested embeddings)"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "flags, projection, warning",
     [

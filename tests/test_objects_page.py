@@ -42,7 +42,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_commands_and_the_code_run(folder, capsys):
     printed = []
     for module, *words in COMMANDS:

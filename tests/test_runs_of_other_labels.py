@@ -148,6 +148,7 @@ def test_checkpoints_have_what_is_kept_beside_the_network():
     assert plain < momentum and plain < simsiam
 
 
+@pytest.mark.nightly
 def test_photos_are_indexed_searched_and_clustered(tmp_path):
     ok("tfdml.export", f"--run_dir={straight('photos')}", f"--out={tmp_path}/exported")
     index = f"{tmp_path}/index"
@@ -190,6 +191,7 @@ def test_triplets_train(tmp_path):
     assert measured(tmp_path / "run")["metrics"]["roc_auc"] is not None
 
 
+@pytest.mark.nightly
 def test_clusters_are_found_anew_and_measured_without_classes():
     found = measured(straight("clusters"))
     assert found["pseudo_classes"]["epoch"] == 2 and 0 <= found["pseudo_classes"]["changed"] <= 1
@@ -206,6 +208,7 @@ def test_views_and_clusters_together(tmp_path):
     )
 
 
+@pytest.mark.nightly
 def test_several_labels_are_trained_on_and_measured():
     found = measured(straight("several labels"))
     assert found["best"]["selected_by"] == "relevance_at_1"

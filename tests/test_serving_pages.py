@@ -108,7 +108,7 @@ def test_from_a_run_to_a_search(tmp_path, monkeypatch):
         exec(compile(example, "docs/search.md", "exec"), names)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_commands_on_small_vectors_run(tmp_path):
     (tmp_path / "photos" / "bus").mkdir(parents=True)
     for number in range(8):

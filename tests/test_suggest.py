@@ -44,7 +44,7 @@ def data_of(page):
     return json.loads(re.search(r'id="data">(.*?)</script>', page.read_text(), re.DOTALL)[1])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_commands_of_the_page_run(folder, index, tmp_path):
     commands = [shlex.split(line)[2:] for line in SECTION.splitlines() if line.startswith("python -m tfdml")]
     assert [module for module, *_ in commands] == ["tfdml.suggest", "tfdml.index"]

@@ -76,7 +76,7 @@ def test_a_search_that_is_killed_goes_on_and_never_opens_the_test(animals, tmp_p
     assert_one_error(trained, "is not a readable image")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_kill_while_a_trial_starts_ends_it_and_the_next_search_trains_it(animals, tmp_path):
     search = tmp_path / "search"
     given, first = [f"--data_dir={animals}", *FIXED, f"--tune_dir={search}"], search / "trials" / "000"

@@ -40,7 +40,7 @@ def test_train_goes_on_without_as_many_bad_images_as_are_allowed(damaged_photos,
     assert_one_error_at_the_end(done, "2 training images cannot be read, more than --max_bad_images=1", str(other))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_class_of_bad_images_stops_training_however_many_are_allowed(damaged_photos, tmp_path):
     folder, path = damaged_photos("train/cat/0.jpg", half)
     for other in path.parent.iterdir():

@@ -82,6 +82,7 @@ def test_its_command_line_runs(installed, tmp_path):
     assert "\n  configs/cub_abe.flags: Attention-based Ensemble for Deep Metric Learning (Kim et al., " in printed
 
 
+@pytest.mark.nightly
 def test_its_recipes_are_found_from_any_folder(installed, tmp_path):
     """The one that help begins with, one that names another, and one by its name alone."""
     code = "import sys; from tfdml.console.flags import resolve; print(*resolve(sys.argv[1:]).values())"

@@ -1,6 +1,4 @@
-"""Fits a similarity threshold above which two images count as the same class, or an image matches a text.
-
-The last line is JSON.
+"""Fits a similarity threshold above which two images match, or an image and a text. The last line is JSON.
 
 python -m tfdml.threshold --run_dir=runs/quickstart --far=1e-3
 python -m tfdml.threshold --embeddings=validation.npz --precision=0.95

@@ -356,7 +356,7 @@ def printed():
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_tables_are_printed_from_records(printed):
     tables = printed.strip().split("\n\n")
     assert len(tables) == 2
@@ -375,7 +375,7 @@ def test_records_answer_what_the_text_says(printed):
     assert all(5 <= ratio <= 16 for ratio in ratios), "docs/several_devices.md says so"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_table_on_small_vectors_is_printed_from_records():
     page = (ROOT / "docs/evidence/small_vectors.md").read_text()
     large, rows = {}, {}

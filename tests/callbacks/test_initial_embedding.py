@@ -243,7 +243,7 @@ def test_what_does_not_fit_is_told(images):
         InitialEmbedding(np.zeros_like(images)).apply(single)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_run_tells_what_it_won(tmp_path):
     """A run that changes no weight has the principal components all the time, and its result says what these win."""
     flags = [

@@ -46,7 +46,7 @@ def test_a_large_offset_changes_nothing():
     assert far[0] == pytest.approx(near[0], abs=1e-4) and far[1] == near[1]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_error_rate_is_the_nominal_one():
     """Of 1,000 comparisons of equal sources, heavy-tailed and of different sizes, 5% are found to differ."""
     random, times = np.random.default_rng(0), 1000

@@ -61,7 +61,7 @@ def test_intervals_hold_what_is_measured_where_they_are_narrow():
         assert middle == pytest.approx(function(pairs.counts), abs=0.1 * (high - low)), name
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_intervals_are_as_wide_as_values_of_fresh_classes_are_spread():
     """Weights t * u of pairs of classes would make intervals of pair_accuracy wider than values really spread."""
     metrics = metrics_of(("pair_accuracy", "roc_auc"))

@@ -139,12 +139,14 @@ def faulty(tmp_path_factory):
         yield reader
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_noticed(fault, faulty, tmp_path):
     found = wrong(faulty.read(fault, tmp_path), expected="0", noticed=True)
     assert found is not None and fault.replace("two lines", "two\nlines") in found
 
 
+@pytest.mark.nightly
 def test_the_process_goes_on_after_a_fault(faulty, tmp_path):
     assert faulty.read("died", tmp_path)["expected"] is False
     assert faulty.read("another result", tmp_path)["result"] == "1"

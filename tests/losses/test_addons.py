@@ -192,7 +192,7 @@ def test_n_pairs_of_several_labels_weights_columns_by_shared_labels():
         addons.NpairsMultilabelLoss()(np.arange(4), similarities)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @of_every_loss
 def test_keras_trains_saves_and_loads_with_it(name, tmp_path):
     keras.utils.set_random_seed(0)
@@ -237,7 +237,7 @@ def test_a_distance_function_survives_json(fed, make):
     assert read(*fed(make.__name__)) == own(*fed(make.__name__)) != make()(*fed(make.__name__))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.usefixtures("improved_graphs")
 @of_every_loss
 def test_compiled_functions_give_the_eager_value_and_gradient(fed, name):

@@ -151,7 +151,7 @@ def test_config_holds_every_argument_and_survives_json(loss, feed, make_batch):
     np.testing.assert_array_equal(read(labels, taken), own(labels, taken))
 
 
-@pytest.mark.parametrize("half", ["bfloat16", "float16"])
+@pytest.mark.parametrize("half", ["bfloat16", pytest.param("float16", marks=pytest.mark.nightly)])
 def test_half_precision_is_computed_in_float32(one_loss, make_feed, make_batch, half):
     loss, feed = one_loss, make_feed(one_loss)
     labels, embeddings = make_batch()
@@ -204,7 +204,7 @@ def test_the_policy_of_the_network_changes_no_value(one_spec_a_loss, make_feed, 
 
 
 @pytest.mark.usefixtures("improved_graphs")
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("compiles", [False, pytest.param(True, marks=pytest.mark.nightly)], ids=["graph", "XLA"])
 def test_compiled_functions_give_the_eager_values_and_gradients(one_spec_a_loss, compiles, make_feed, make_batch):
     loss = registry.create("loss", one_spec_a_loss)

@@ -67,7 +67,7 @@ def test_bad_shapes_are_told(loss, labels_shape, embeddings_shape, message):
             use(np.zeros(labels_shape), np.zeros(embeddings_shape, "float32"))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_neighbouring_large_labels_stay_apart_in_plain_keras(loss, make_batch):
     labels, embeddings = make_batch(24, 3)
     network = keras.Sequential([keras.Input((5,)), keras.layers.UnitNormalization()])

@@ -101,7 +101,7 @@ def targets_by_hand(sampler, split, seed, step):
     return sampler.relevance(tf.constant(seed, tf.int64), steps, tables)[0].numpy()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "make", [lambda: PseudoClasses(PxK(3, 2)), lambda: WithinClusters(PxK(3, 2)), lambda: Given(3)]
 )

@@ -39,7 +39,7 @@ def test_each_row_has_that_of_its_class(kind):
     np.testing.assert_array_equal(found, weights[LABELS])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_run_trains_with_them(tmp_path):
     """With clusters there is nothing to count before they are found."""
     flags = train_flags(tmp_path / "run", "--class_weights=0.5", "--epochs=1", "--sampler=uniform(batch_size=16)")

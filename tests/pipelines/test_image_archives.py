@@ -280,7 +280,7 @@ def test_archives_are_indexed_with_their_images(folder, tmp_path, kind):
 SECTION = re.search(r"### Parquet files and tar files\n(.*?)\n## ", (ROOT / "docs/data.md").read_text(), re.DOTALL)[1]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_commands_of_the_page_run(folder, tmp_path):
     """With the files of this test instead of downloads, and a small network."""
     commands = [shlex.split(line)[2:] for line in SECTION.splitlines() if line.startswith("python -m tfdml")]

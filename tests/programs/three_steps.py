@@ -161,7 +161,8 @@ def three_steps(strategy, devices, loss, optimizer, method, memory=None, pieces=
     prepare = Preprocessor("random_resized_crop|flip", image_size=SIDE, mean=(127.5,) * 3, std=(64.0,) * 3)
     progress = Progress(STEPS)
     at = {"seed": 0, "step": progress.pipeline_step, "steps_per_epoch": STEPS}
-    at["texts"] = texts_of(split, model) if model.takes_pairs else None
+    takes_pairs = isinstance(model, tfdml.TwoTowers) and model.takes_pairs
+    at["texts"] = texts_of(split, model) if takes_pairs else None
 
     def batches(**share):
         if not hooks_of(model.loss).references:

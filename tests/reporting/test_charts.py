@@ -76,7 +76,7 @@ def test_errors_of_thresholds(charts):
     assert (roc.get_xscale(), roc.get_yscale(), det.get_xscale(), det.get_yscale()) == ("log", "linear", "log", "log")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_curves_have_intervals_over_classes(charts):
     embeddings, labels = example(2, rows=120, classes=12)
     pairs = RetrievalPairs.of(embeddings, RetrievalTask.of(labels))

@@ -108,7 +108,7 @@ def test_a_run_without_a_model_has_a_page(finished):
     assert data["gallery"] is None and '<section id="training"' in text and 'id="queries-and-neighbors"' not in text
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_comparison_tells_who_is_right():
     _, text, data = comparison()
     assert f"A: {straight_run().name} and 1 more" in text and text.count(" ± 0.0") and "has several runs" in text

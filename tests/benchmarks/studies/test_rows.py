@@ -95,7 +95,7 @@ def test_the_authors_schedule_is_scaled_to_the_epochs_that_there_are():
     assert (arguments["merge_loss_at"], arguments["merge_at"]) == (int(epochs * 80 / 200), int(epochs * 190 / 200))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["edms_variants", "emoji_divide", "emoji_ensembles", "emoji_ranked_list"])
 def test_methods_fit_the_backbone(name, monkeypatch, request):
     monkeypatch.chdir(request.config.rootpath)
@@ -110,7 +110,7 @@ def test_methods_fit_the_backbone(name, monkeypatch, request):
         registry.create("method", method, backbone=make_backbone(backbone), **options)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_decisive_heads_have_as_many_parameters_as_the_levels(monkeypatch, request):
     monkeypatch.chdir(request.config.rootpath)
     counts = {}

@@ -124,6 +124,7 @@ def test_fit_warns_once_of_equal_embeddings():
     assert len(told) == 1 and "All embeddings of the first batch are equal" in told[0]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "labels, options",
     [
@@ -139,7 +140,7 @@ def test_fit_warns_of_no_good_input(labels, options):
     assert fitted(images_from(-2, 2), labels, **options)[1] == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_a_step_notes_changes_no_training(monkeypatch):
     images = images_from(-2, 2)
     keras.utils.set_random_seed(0)

@@ -95,7 +95,7 @@ def kinds_and_chains():
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("memory", [PLENTY, 0], ids=["in memory", "on disk"])
 @pytest.mark.parametrize("kind, chain", kinds_and_chains())
 def test_batches_are_the_same(split, uncached, make_cache, kind, memory, chain):

@@ -136,7 +136,7 @@ PAGE = (ROOT / "docs/training.md").read_text(encoding="utf-8")
 SECTION = PAGE[PAGE.index("### Hard negatives of the whole training set") :].split("\n## ")[0]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_command_of_the_page_trains(folder, tmp_path):
     import re
     import shlex

@@ -165,7 +165,7 @@ def test_runs_without_classes_are_not_compared(tmp_path):
         records.interval([tmp_path], [tmp_path])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_rows_that_are_equal_but_for_chance_seldom_differ_significantly(tmp_path):
     """Of 20 rows, 190 pairs, one of these by one interval is no rare thing, and here it is; one that is better is."""
     random = np.random.default_rng(0)

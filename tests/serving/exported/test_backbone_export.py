@@ -51,7 +51,7 @@ def test_a_head_that_needs_training_is_refused(monkeypatch):
     features_of(settings_of("--head=linear(norm='batch')"))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_similar_images_are_found_without_training(tmp_path):
     paths, out = write_files(tmp_path), tmp_path / "exported"
     done = run("tfdml.export", *FLAGS, f"--out={out}")
@@ -79,7 +79,7 @@ def _prepared(model, paths):
     return ImageEmbedder(model).prepare(paths)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_principal_components_are_those_of_given_images(tmp_path):
     for number in range(12):
         pixels = np.random.default_rng(number).integers(0, 256, (6, 8, 3), np.uint8)

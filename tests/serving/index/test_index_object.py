@@ -232,7 +232,7 @@ def test_an_index_that_is_closed_says_so(index, vectors):
             act()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_files_of_the_command_open_in_python_and_the_other_way_round(photos, tmp_path):
     paths, embeddings = embeddings_of(photos)
     index_images(tmp_path / "made", ImageList.of(photos), model=exported())

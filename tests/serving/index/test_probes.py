@@ -71,7 +71,7 @@ def test_an_index_keeps_some_images_with_their_vectors(whole):
     np.testing.assert_allclose(np.stack([np.frombuffer(each, "<f4") for each in vectors]), found, atol=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_another_export_of_the_model_is_accepted(index, changed):
     other = exported_tolerant()
     assert model_hash(other) != model_hash(exported())
@@ -147,7 +147,7 @@ def test_the_threshold_of_the_other_export_is_used(index, tmp_path):
     assert threshold_for(Searcher(index, str(model))).value == 0.5
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_model_with_other_dimensions_is_refused(index, tmp_path):
     _, preprocessor = two_learners()
     model = keras.Sequential([keras.Input((24, 24, 3)), keras.layers.GlobalAveragePooling2D()])

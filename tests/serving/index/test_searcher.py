@@ -206,7 +206,7 @@ def test_queries_and_neighbors_are_drawn(index, photos, tmp_path):
     assert (sheet[172 : 172 + 128, 416 : 416 + 128] == 211).all()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_command_lists_neighbors_from_a_threshold_on(index, photos, validation, tmp_path):
     query, near, far = (
         str(photos / "odd" / "03.png"),

@@ -153,7 +153,7 @@ def test_the_card_has_what_hubs_read(preset):
     assert "| embedding | 16 dimensions, compared by cosine similarity |" in (preset / "README.md").read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_compiled_model_is_saved_without_its_optimizer_and_loss(tmp_path, preset):
     model = made()
     model.compile("adam", tfdml.losses.ProxyAnchor(classes=50))
@@ -181,6 +181,7 @@ def test_a_model_of_keras_is_no_preset(tmp_path):
         tfdml.save_preset(keras.Sequential(), tmp_path / "preset")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("address", ["hf://owner/cars", "hf://owner/cars@v1.2", "kaggle://owner/cars/keras/small"])
 def test_a_preset_comes_back_from_a_hub(address, preset, embedded, hub):
     tfdml.upload_preset(address.partition("@")[0], preset)
@@ -301,7 +302,7 @@ def test_the_card_of_a_run_has_its_scores_with_intervals(tmp_path):
     assert "| trained on | `toycars(classes=16" in text and "| license | not stated |" in text
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_run_is_uploaded_with_its_address_in_the_card(tmp_path, hub, monkeypatch):
     # Which would make this process deterministic.
     monkeypatch.setattr(presets, "trained_model", lambda run, which, _: tfdml.load(run, model=which).model)
