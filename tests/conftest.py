@@ -113,7 +113,7 @@ def free_bytes(folder):
     return shutil.disk_usage(folder).free if os.access(folder, os.W_OK) else 0
 
 
-# Files that take a minute or more come first: at the end one process would wait for the other.
+# Files that take longest come first: at the end, processes would wait for the one with such a file.
 LONGEST = (
     "test_data.py",
     "test_loss_contract.py",
