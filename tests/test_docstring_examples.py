@@ -13,6 +13,7 @@ import tensorflow as tf
 import tfdml
 import tfdml.layers
 import tfdml.losses
+from tfdml.registry import parts
 
 # Modules with classes and functions whose examples run.
 MODULES = """
@@ -67,6 +68,16 @@ def has_value(stated, found):
     return np.shape(found) == numbers.shape and np.allclose(found, numbers, rtol=0, atol=ROUNDING * 10.0**-digits)
 
 
+@pytest.fixture
+def forgets_examples():
+    """Other tests of the process do not find what an example has registered."""
+    yield
+    for things in parts._registered.values():
+        for name in [name for name, thing in things.items() if thing.__module__ == "builtins"]:
+            del things[name]
+
+
+@pytest.mark.usefixtures("forgets_examples")
 @pytest.mark.parametrize("code", examples())
 def test_the_example_of_a_docstring_runs_and_has_its_results(code, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
