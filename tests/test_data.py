@@ -216,7 +216,7 @@ def test_a_batch_of_views_is_a_function_of_seed_and_step(views):
     assert np.any(other[1] != views[1])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "loss, memory",
     [

@@ -46,7 +46,7 @@ def embeddings():
     return test.labels, [tfdml.load(run_dir).embed_split(test, verbose=0) for run_dir in members()]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_result_is_that_of_the_fused_members():
     out, done = joined()
     found, (labels, each) = result(out), embeddings()

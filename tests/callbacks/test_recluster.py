@@ -121,7 +121,7 @@ def test_plain_epochs_first_and_a_loss_that_merges_before_the_data():
     assert set(learners[3]) == {-1}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("data_split", ["kmeans", pytest.param("random", marks=pytest.mark.nightly)])
 def test_training_that_begins_in_the_middle_of_the_plan_is_divided(data_split):
     """As `fit(initial_epoch=3)` of a loaded model, with a new callback."""

@@ -112,7 +112,7 @@ def test_every_method_and_every_loss_learns_from_hard_neighbors(method, loss):
     assert all(np.isfinite(weight).all() for weight in model.get_weights())
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_state_goes_on_within_an_epoch_and_refreshes_at_the_next():
     before, watch, _ = fit(epochs=3, every=1)
     state = before.get_state(), [variable.numpy() for variable in before.variables]

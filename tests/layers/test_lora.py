@@ -74,7 +74,7 @@ def test_changes_alone_are_a_small_file_for_the_same_network(tmp_path):
         load_adapter(same, tmp_path / "bad.weights.h5")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_convolutions_of_one_position_change_and_batch_norm_stays(tmp_path):
     network = tfdml.backbones.KerasApplication("MobileNetV2", alpha=0.35, output="block_3_expand_relu")
     moving = network.get_layer("bn_Conv1").moving_mean.numpy()

@@ -198,7 +198,7 @@ def test_without_proxies_of_a_class_it_is_told():
     assert "regularizes proxies" in losses.RegularFace().refuses_memory
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_models_train_save_and_load_with_it(batch, tmp_path):
     images, labels = np.clip(batch[0], -2.0, 2.0), batch[1]
     spec = "norm_softmax(classes=4) + {}*regular_face + 0.1*uniformity"

@@ -188,7 +188,7 @@ OTHERS = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("method", [*METHODS, *(pytest.param(name, marks=pytest.mark.nightly) for name in OTHERS)])
 def test_every_method_is_served(method, tmp_path):
     paths = write_files(tmp_path)
