@@ -3,10 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
-
-if TYPE_CHECKING:
-    from tfdml.console.settings import Settings
+from typing import Annotated, Any
 
 # `PathParser` makes the value absolute.
 AbsolutePath = Annotated[str, "a path"]
@@ -20,8 +17,8 @@ class Need:
 
     # What is needed, for messages.
     words: str
-    # Whether `Settings` have it. None if this is only known after the backbone is loaded.
-    is_met: Callable[["Settings"], bool] | None = None
+    # Whether the `Settings` of a run have it. None if this is only known after the backbone is loaded.
+    is_met: Callable[[Any], bool] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
