@@ -412,7 +412,7 @@ PARTS = ("features", "trained")
 
 
 class JoinedArguments(MethodArguments, total=False):
-    """Arguments that `Joined` passes on to `EmbeddingModel`, including one that only files contain."""
+    """Arguments that models of other models pass on to `EmbeddingModel`, including one that only files contain."""
 
     freeze_batch_norm: FrozenBatchNorm
 

@@ -12,6 +12,7 @@ from tfdml.losses import WeightedSum
 from tfdml.losses.regularizers import Regularizer
 from tfdml.methods.embedding_model import EmbeddingModel
 from tfdml.methods.heads import JoinedArguments
+from tfdml.methods.pairs import PairedModel
 from tfdml.methods.step.parts import anchor_values
 from tfdml.registry.arguments import Tensor
 from tfdml.registry.loss_hooks import hooks_of
@@ -21,7 +22,7 @@ STREAMS = ("query", "gallery")
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-class TwoStreams(EmbeddingModel):
+class TwoStreams(PairedModel):
     """Embedding model for queries that look different from the gallery, with a network for each.
 
     Use it if queries and gallery come from different sources, such as sketches and photos, or photos from phones and
@@ -58,6 +59,7 @@ class TwoStreams(EmbeddingModel):
     ```
     """
 
+    first = "query"
     no_references = "its batches have two images per row"
 
     def __init__(self, query: keras.Model, gallery: keras.Model, **kwargs: Unpack[JoinedArguments]):
@@ -74,16 +76,6 @@ class TwoStreams(EmbeddingModel):
         models = [getattr(self, name) for name in STREAMS]
         found = [model.embedding_layers() for model in models if isinstance(model, EmbeddingModel)]
         return list({id(layer): layer for each in found for layer in each}.values())
-
-    @property
-    def learners_shape(self) -> tuple[int, int] | None:
-        """Rows for each element of a training batch and their dimensions, or `None` before the first call."""
-        return self._learners_shape and (len(STREAMS), self._learners_shape[-1])
-
-    @property
-    def learner_count(self) -> int | None:
-        """1, because an image has one embedding, or `None` before the first call of the model."""
-        return self._learners_shape and 1
 
     def compile(self, optimizer="adam", loss=None, *args, **kwargs):
         """Configures the model for training; see `EmbeddingModel.compile`.
@@ -107,15 +99,10 @@ class TwoStreams(EmbeddingModel):
         super().compile(optimizer, loss, *args, **kwargs)
 
     def call(self, images, training=False, merged=True):
-        pairs = isinstance(images, Mapping)
         if self._learners_shape is None:
-            # The first call makes the layers of both networks, and the layers of the loss for the embeddings of one.
-            self.gallery(images["gallery"] if pairs else images)
-            super().call(images["query"] if pairs else images)
-        if not pairs:
-            return super().call(images, training=training, merged=merged)
-        learners = self.learner_embeddings(images, training=training)
-        return self.for_retrieval(learners) if merged else learners
+            # The first call makes the layers of both networks.
+            self.gallery(images["gallery"] if isinstance(images, Mapping) else images)
+        return super().call(images, training=training, merged=merged)
 
     def learner_embeddings(self, images, training=False) -> Tensor:
         if not isinstance(images, Mapping):
@@ -127,9 +114,6 @@ class TwoStreams(EmbeddingModel):
                 f"{query.shape[-1]} dimensions of queries and {gallery.shape[-1]} of gallery images."
             )
         return ops.stack([query, gallery], axis=1)
-
-    def for_retrieval(self, learners) -> Tensor:
-        return learners[:, 0]
 
     def loss_dims(self, learners, dim) -> list[int]:
         return [dim]

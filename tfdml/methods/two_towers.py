@@ -13,7 +13,7 @@ from tfdml.functional.distances import unit_length
 from tfdml.heads import Linear
 from tfdml.layers.embedding import EmbeddingHead
 from tfdml.losses import ImageText, WeightedSum
-from tfdml.methods.embedding_model import EmbeddingModel
+from tfdml.methods.pairs import PairedModel
 from tfdml.methods.step.parts import AnyBackbone, MethodArguments, MethodHead, anchor_values
 from tfdml.registry import register
 from tfdml.registry.arguments import Count, FrozenBatchNorm, Tensor, either, instance, text
@@ -26,7 +26,7 @@ TEXTS = 256
 
 
 @register("method", "two_towers")
-class TwoTowers(EmbeddingModel):
+class TwoTowers(PairedModel):
     """Embedding model for images and texts: a backbone for images, a text tower, and a linear layer for each.
 
     Use it to search photos by words. Calling the model on images returns their embeddings `[B, embedding_size]`, so it
@@ -68,6 +68,8 @@ class TwoTowers(EmbeddingModel):
     ```
     """
 
+    first = IMAGE
+
     def __init__(
         self,
         backbone: AnyBackbone,
@@ -101,16 +103,6 @@ class TwoTowers(EmbeddingModel):
             )
 
     @property
-    def learners_shape(self) -> tuple[int, int] | None:
-        """Rows for each element of a training batch and their dimensions, or `None` before the first call."""
-        return self._learners_shape and (1 + self._sees_pairs, self._learners_shape[-1])
-
-    @property
-    def learner_count(self) -> int | None:
-        """1, because an image has one embedding, or `None` before the first call of the model."""
-        return self._learners_shape and 1
-
-    @property
     def takes_pairs(self) -> bool:
         """Whether training batches contain texts, as the loss that the model is compiled with determines."""
         return self._sees_pairs
@@ -136,15 +128,6 @@ class TwoTowers(EmbeddingModel):
             )
         self._sees_pairs = isinstance(loss, ImageText)
         super().compile(optimizer, loss, *args, **kwargs)
-
-    def call(self, images, training=False, merged=True):
-        if not isinstance(images, Mapping):
-            return super().call(images, training=training, merged=merged)
-        if self._learners_shape is None:
-            # The first call makes the layers of the loss. The text tower has all of its variables already.
-            super().call(images[IMAGE], training=training)
-        learners = self.learner_embeddings(images, training=training)
-        return self.for_retrieval(learners) if merged else learners
 
     def learner_embeddings(self, images, training=False) -> Tensor:
         if not isinstance(images, Mapping):
@@ -176,9 +159,6 @@ class TwoTowers(EmbeddingModel):
         tokens = self.text.tokenizer(texts)
         parts = [self.embed_tokens(tokens[start : start + TEXTS]) for start in range(0, max(len(tokens), 1), TEXTS)]
         return np.concatenate([ops.convert_to_numpy(part) for part in parts])
-
-    def for_retrieval(self, learners) -> Tensor:
-        return learners[:, 0]
 
     def loss_dims(self, learners, dim) -> list[int]:
         return [2 * dim if self._sees_pairs else dim]
