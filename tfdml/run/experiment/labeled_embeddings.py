@@ -132,11 +132,12 @@ def embeddings_of_model(make_embedder, path, dataset, data_dir="", protocol="", 
 
 def embeddings_of_split(run_dir, which, split, changes):
     """Returns the `LabeledEmbeddings` of a run's model on its `validation` or `test` classes."""
-    return _embedded_split(run_dir, which, split, changes)[0]
+    experiment, model, images, facts = _opened_split(run_dir, which, split, changes)
+    return LabeledEmbeddings(facts, experiment.splits.protocol, experiment.embed(model, images), images)
 
 
-def _embedded_split(run_dir, which, split, changes):
-    """Returns what `embeddings_of_split` returns, and the model."""
+def _opened_split(run_dir, which, split, changes):
+    """Returns the experiment and the model of a run, the split's images, and facts about them."""
     from tfdml.run.experiment.experiment import trained
     from tfdml.run.experiment.splits import on_validation
 
@@ -152,7 +153,7 @@ def _embedded_split(run_dir, which, split, changes):
         "split": split,
         "protocol": experiment.protocol_spec,
     }
-    return LabeledEmbeddings(facts, experiment.splits.protocol, experiment.embed(model, images), images), model
+    return experiment, model, images, facts
 
 
 def texts_of_split(run_dir, which, split, changes):
@@ -160,15 +161,15 @@ def texts_of_split(run_dir, which, split, changes):
     from tfdml.methods import TwoTowers
     from tfdml.run.experiment.images import captions_of
 
-    labeled, model = _embedded_split(run_dir, which, split, changes)
+    experiment, model, images, facts = _opened_split(run_dir, which, split, changes)
     if not isinstance(model, TwoTowers):
         raise ValueError(
             f"{run_dir} has a {type(model).__name__} model, which has no text tower. Expected a run with "
             "--method=two_towers."
         )
-    captions = captions_of(labeled.rows)
+    captions = captions_of(images)
     texts = model.embed_texts(captions.texts)
-    return LabeledTexts(labeled.facts, labeled.embeddings, texts, captions.pairs, labeled.rows.labels)
+    return LabeledTexts(facts, experiment.embed(model, images), texts, captions.pairs, images.labels)
 
 
 def texts_of_files(embeddings, templates, embed_texts):
