@@ -110,8 +110,7 @@ class Experiment:
         If the protocol measures captions, `model` is the model that embeds them.
         """
         texts = self.text_scores(model, embeddings, split) if model is not None else {}
-        of_texts = {name: value for scores in texts.values() for name, value in scores.values.items()}
-        return {**of_texts, **self.scores(embeddings, split, metrics).summary()}
+        return {**text_values(texts), **self.scores(embeddings, split, metrics).summary()}
 
     def text_scores(self, model, embeddings, split):
         """Returns the `Scores` between a split's images and captions, by direction; `{}` if none are measured."""
@@ -144,6 +143,11 @@ class Experiment:
         """Returns a context in which errors name the images that cannot be read."""
         others = [self.splits.evaluation, self.splits.test]
         return naming_unreadable(self.splits.train, others, tolerant=self.settings.images.max_bad_images > 0)
+
+
+def text_values(found):
+    """Returns the values of metrics by name of what `Experiment.text_scores` found."""
+    return {name: value for scores in found.values() for name, value in scores.values.items()}
 
 
 def trained(run_dir, which, changes=(), *, test_only=True):

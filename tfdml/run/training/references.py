@@ -43,7 +43,7 @@ class References:
         recorded = run.recorded_dataset() if self._resumes else {}
         self.vectors, self.test, self.about = {}, None, recorded.get(TEACHER, {})
         self.anchors = anchors_in(batches.anchor_images) if batches.anchor_images else None
-        if self.anchors is not None and recorded.get("anchors", self._names()) != self._names():
+        if self.anchors is not None and recorded.get("anchors", self._anchor_digest) != self._anchor_digest:
             raise ValueError(
                 f"--anchor_images={batches.anchor_images} has other files than when the run was started. Restore them, "
                 "or train again in another --run_dir."
@@ -79,7 +79,7 @@ class References:
 
     def record(self):
         """Returns what `dataset.json` contains about the teacher and the anchors."""
-        anchors = {} if self.anchors is None else {"anchors": self._names()}
+        anchors = {} if self.anchors is None else {"anchors": self._anchor_digest}
         return {**({TEACHER: self.about} if self.about else {}), **anchors}
 
     def write(self):
@@ -99,12 +99,12 @@ class References:
         anchored = {INITIAL: vectors.pop(INITIAL)} if self.anchors is not None and INITIAL in vectors else {}
         return vectors, anchored
 
-    def _names(self):
-        """Returns a hash of the paths of the anchors, without the path of their folder."""
+    @functools.cached_property
+    def _anchor_digest(self):
+        """A hash of the paths of the anchors, without the path of their folder."""
         folder = self._experiment.settings.batches.anchor_images
-        return hashlib.sha256(
-            "\n".join(os.path.relpath(each, folder) for each in self.anchors.images).encode()
-        ).hexdigest()
+        paths = "\n".join(os.path.relpath(each, folder) for each in self.anchors.images)
+        return hashlib.sha256(paths.encode()).hexdigest()
 
     @property
     def _train(self):

@@ -10,6 +10,7 @@ from tfdml.evaluation.evaluate import breakdown
 from tfdml.evaluation.statistics import class_intervals
 from tfdml.methods import Features
 from tfdml.run.directory.model_files import load_best, save_best, save_model
+from tfdml.run.experiment.experiment import text_values
 from tfdml.run.experiment.judged_images import clusters_of
 from tfdml.run.training.distillation import distillation_of
 from tfdml.run.training.gain import Blend, baselines_of, between, gain_of, set_aside
@@ -82,7 +83,7 @@ def result_of(experiment, run, model, evaluation, step, build_untrained, assignm
         "untrained": untrained,
         "metrics": final,
         "best": {
-            **{name: value for scores in texts.values() for name, value in scores.values.items()},
+            **text_values(texts),
             **best.summary(),
             **({"step": step, "blend": blend.share} if blend else {"step": evaluation.best["step"]}),
             "selected_on": selected_on,
