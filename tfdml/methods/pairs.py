@@ -1,4 +1,4 @@
-"""Base class of models whose training batches have two inputs per row."""
+"""Base class of models that train on two inputs per row."""
 
 from collections.abc import Mapping
 
@@ -7,11 +7,11 @@ from tfdml.registry.arguments import Tensor
 
 
 class PairedModel(EmbeddingModel):
-    """Embedding model whose training batches can be pairs: dictionaries with two inputs per row.
+    """Embedding model that can train on pairs: dictionaries with two inputs per row.
 
     Calling the model on inputs without a dictionary returns their embeddings, so it evaluates, exports and searches
     like every other model. Subclasses implement `learner_embeddings` for both: `[B, 1, d]` without a dictionary, and
-    `[B, 2, d]` of pairs. The first embedding of a pair is that of the input `first`.
+    `[B, 2, d]` of pairs. The first embedding of a pair belongs to the input `first`.
 
     Args:
         backbone, freeze_batch_norm, head, preprocessing: see `EmbeddingModel`.
