@@ -7,42 +7,19 @@ import pytest
 
 from tests.commands import functions_of
 from tests.serving.http.fake_service import in_json, running
-from tests.serving.index.test_indexing import write_pictures
-from tests.serving_fixtures import SIZE, exported_towers, picture
+from tests.serving_fixtures import picture
 from tfdml.evaluation.verification.text_pairs import TextPairs
 from tfdml.evaluation.verification.thresholds import fit_threshold
 from tfdml.files.embeddings import EmbeddingFiles
 from tfdml.run.experiment.labeled_embeddings import texts_of_files
 from tfdml.run.experiment.threshold import Threshold, fit
 from tfdml.serving import ExportedModel, Searcher
-from tfdml.serving.exported_model import model_hash
-from tfdml.serving.image_list import ImageList
-from tfdml.serving.index.build import index_images
 from tfdml.serving.index.threshold import CurrentThreshold, difference, put_threshold, threshold_for
-from tfdml.serving.model_card import read_card, write_card
+from tfdml.serving.model_card import read_card
 
 RATES = {"false_accept_rate": 0.008, "true_accept_rate": 0.7, "precision": 0.8}
 OF_IMAGES = {"distance": "cosine", "far": 0.01, "classes": 8, "threshold": 0.9, **RATES}
 OF_TEXTS = {**OF_IMAGES, "queries": "text", "threshold": 0.25}
-
-
-def card():
-    """The card of the model with two towers, without a threshold."""
-    facts = {"model": "best", "method": "two_towers", "backbone": "small", "head": "linear", "scores": {}}
-    facts |= {"weights": "random", "weights_license": "none needed", "versions": {}}
-    facts |= {"data": {"dataset": "toycars", "protocol": "", "queries": None, "selected_on": None, "projected": ""}}
-    facts |= {"sha256": model_hash(exported_towers()), "tolerant": True, "lite": None, "onnx": False}
-    embedding = {"dimension": 16, "metric": "cosine", "learners": 1, "learner_dimension": 16, "projection": ""}
-    return {**facts, "embedding": embedding, "images": {"image_size": SIZE, "transform": "center_crop"}}
-
-
-@pytest.fixture
-def index(tmp_path):
-    """Twelve photos of two labels."""
-    photos = write_pictures(tmp_path / "photos", range(12))
-    index_images(tmp_path / "index", ImageList.of(photos), model=exported_towers())
-    write_card(tmp_path / "index" / "model", card())
-    return tmp_path / "index"
 
 
 def changed(index, **changes):

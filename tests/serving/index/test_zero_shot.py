@@ -8,7 +8,7 @@ import pytest
 import tfdml
 from tests.commands import assert_one_error, functions_of, run
 from tests.serving.index.test_indexing import write_pictures
-from tests.serving.index.test_text_threshold import OF_TEXTS, changed, index  # noqa: F401
+from tests.serving.index.test_text_threshold import OF_TEXTS, changed
 from tests.serving_fixtures import picture, towers
 from tfdml.serving import ExportedModel, Searcher
 
@@ -30,7 +30,7 @@ def naive(model, files, templates):
 
 
 @pytest.mark.parametrize("templates", [["a photo of a {}"], ["a {}", "{} in a picture"]])
-def test_the_class_with_the_most_similar_text(index, templates):  # noqa: F811
+def test_the_class_with_the_most_similar_text(index, templates):
     if len(templates) > 1:
         changed(index, templates="|".join(templates))
     files = sorted((index.parent / "photos").rglob("*.png"))
@@ -47,7 +47,7 @@ def test_the_class_with_the_most_similar_text(index, templates):  # noqa: F811
         assert (one.path, one.label) == ("Image 0", expected[0][1])
 
 
-def test_the_command(index, tmp_path, capsys):  # noqa: F811
+def test_the_command(index, tmp_path, capsys):
     show, photos = functions_of("tfdml.search").print_labels, write_pictures(tmp_path / "new", range(5))
     (photos / "even" / "bad.png").write_bytes(picture(1)[:40])
     files = sorted(photos.rglob("[0-9]*.png"))
@@ -67,7 +67,7 @@ def test_the_command(index, tmp_path, capsys):  # noqa: F811
 
 
 @pytest.mark.parametrize("classes", [[], ["mug", ""], ["mug", "mug"], ["mug", 3], [" "]])
-def test_bad_classes_are_told(index, classes):  # noqa: F811
+def test_bad_classes_are_told(index, classes):
     with tfdml.Index.open(index) as opened:
         with pytest.raises(ValueError, match="classes must be different names, none of them empty. Received: classes="):
             opened.label(index.parent / "photos", classes=classes)
@@ -84,7 +84,7 @@ def test_a_model_in_python():
     model, _ = towers()
     random = np.random.default_rng(0)
     images = random.normal(size=(4, 24, 24, 3)).astype(np.float32)
-    with tfdml.Index(model) as index:  # noqa: F811
+    with tfdml.Index(model) as index:
         index.add(images)
         (found,) = index.search(text="a red van", k=4)
         scores = model.predict(images, verbose=0) @ model.embed_texts(["a red van"])[0]
