@@ -61,7 +61,7 @@ def of_last_models(recorded, name):
 
 
 def learned(recorded, name):
-    """Returns Recall@1 of a row minus that of its initial weights, in percentage points; see `LEARNED`."""
+    """Returns Recall@1 of a row minus Recall@1 of its initial weights, in percentage points; see `LEARNED`."""
     which = "best" if recorded.study.which == "best" else "metrics"
     recalls = [
         result["learners"]["mean"]["recall_at_1"] if "members" in result else result[which]["recall_at_1"]

@@ -361,7 +361,7 @@ PAPERS = {
             Reported(3.8, "SOP, Table VI, over one level"),
             decided=Decided("1", (decisive.THREE,), (decisive.HEADS,), is_main=True),
             tells="three heads of one depth with as many trainable parameters as three levels, 5 seeds (4 hours)",
-            note="This claim is ours. If it does not hold, the gain of three levels is that of several heads.",
+            note="This claim is ours. If it does not hold, the gain of three levels comes from having several heads.",
         ),
         Effect(
             "A margin between classes helps",

@@ -34,7 +34,12 @@ OTHER = {"emoji": "cars", "cars": "emoji", "Omniglot": "emoji"}
 RATES = ("0.00003", "0.0001", "0.0003", "0.001")
 PENALIZED = ("0.0001", "0.0003")
 INITIAL, EMBEDDING, LORA, ALL, BLEND = "initial model", "embedding layer", "LoRA", "all weights", "all weights, blend"
-WEIGHTS, EMBEDDINGS, BOTH, OTHERS = "near the weights", "near the embeddings", "near both", "near those of other images"
+WEIGHTS, EMBEDDINGS, BOTH, OTHERS = (
+    "near the weights",
+    "near the embeddings",
+    "near both",
+    "near embeddings of other images",
+)
 OF_WEIGHTS, OF_EMBEDDINGS = (0.003, 0.03), (1.0, 5.0)
 
 

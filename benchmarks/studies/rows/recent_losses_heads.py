@@ -6,7 +6,7 @@ otherwise. This file was committed before its runs. `recent_losses_heads_emoji` 
 
 **Protocol.** Rows train configs/head.flags on the features of MobileNetV2 0.35 with ImageNet weights, at 160 px for
 cars and 96 px for emoji (docs/datasets.md). Validation classes choose among three learning rates of every row: 3e-4,
-1e-3 and 3e-3. The search runs at full length with seed 0, which is not reported. All other arguments are those of
+1e-3 and 3e-3. The search runs at full length with seed 0, which is not reported. All other arguments are as in
 `recent_losses`. We report the seeds 1 to 5 (`--seeds=1,2,3,4,5`).
 
 **Main differences** are rows of losses since 2022 minus the best loss of before, N-pair, and minus the control of each:
