@@ -26,7 +26,7 @@ def main(backbone, size, folder, steps):
     labels = [path.parent.name for path in paths]
     network = registry.create("backbone", backbone)
     model = tfdml.Single(network, embedding_size=DIMENSIONS, freeze_batch_norm="statistics")
-    model.compile("adam", "triplet(margin=0.2, mining='semi_hard', squared=False)")
+    model.compile("adam", "triplet(margin=0.2, mining='semi_hard', distance='euclidean')")
     model.build((None, size, size, 3))
     of = {"classes": CLASSES, "per_class": PER_CLASS, "backbone": network, "image_size": size}
     clocks = []

@@ -37,8 +37,8 @@ def watch(steps, profile, out):
     tfdml.callbacks.RetrievalEvaluation._evaluate = lambda self: None
     training, datasets, marks = images.ImageData.training, [], []
 
-    def kept(*args):
-        datasets.append(training(*args))
+    def kept(*args, **options):
+        datasets.append(training(*args, **options))
         return datasets[-1]
 
     count = Progress.on_train_batch_end
