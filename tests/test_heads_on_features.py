@@ -9,6 +9,8 @@ from PIL import Image
 import tfdml
 from tests.commands import assert_one_error, ok, run
 from tests.run_helpers import events, made_once, pictures, result, saved_model
+from tfdml.console.flags import resolve
+from tfdml.run.directory.run_directory import RunDirectory
 
 pytestmark = pytest.mark.slow
 BACKBONE = ["--backbone=small(width=16, stages=2)", "--initial_weights=toycars", "--image_size=24"]
@@ -56,6 +58,12 @@ def test_the_table_has_features_their_whitening_and_the_head(head, features):
     assert model.embed(vectors).shape == (5, 16) and "features [N, 32]" in repr(model)
     with pytest.raises(ValueError, match=r"expects stored features of shape \[N, 32\] instead of images"):
         model.embed(np.zeros((2, 24, 24, 3)))
+
+
+def test_a_study_recognizes_its_run(head, features):
+    stored = resolve(flags(features, head, "--initial_embedding=pca_whitened"))
+    assert stored["backbone"] == "--backbone=identity"
+    RunDirectory(head).check_claim(stored)
 
 
 @pytest.mark.nightly

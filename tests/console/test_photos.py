@@ -37,6 +37,13 @@ def test_a_folder_of_classes_is_divided(tmp_path, count, held_out):
     assert "--sampler=auto" in recipe
 
 
+def test_the_recipe_is_part_of_the_flags_that_a_run_stores(tmp_path):
+    given = [f"--data_dir={folders(tmp_path, 60)}"]
+    settings, _ = completed(*given)
+    stored, _ = flags_module.parse("\n".join(flags_module.resolve(given).values()))
+    assert stored == settings
+
+
 def test_a_folder_that_is_divided_stays_so(tmp_path):
     folders(tmp_path / "train", 40)
     (tmp_path / "test").mkdir()

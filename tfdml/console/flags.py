@@ -326,11 +326,15 @@ def written(values):
 
 
 def resolve(arguments):
-    """Parses command-line arguments of training; returns them as `{name: "--name=value"}`."""
+    """Parses command-line arguments of training; returns the flags that its run stores, as `{name: "--name=value"}`."""
     values = flags.FlagValues()
     names = define_training(values)
     define_run_dir("", values)
     values(["train", *expanded(arguments)])
+    # Without the folder of photos, the run can only come from a record.
+    if Path(values["data_dir"].value).is_dir():
+        complete(values)
+    without_network(values)
     return serialize(names, values)
 
 
