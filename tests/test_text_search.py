@@ -40,6 +40,11 @@ def test_from_a_run_to_a_search_by_text(towers, tmp_path):
     card = read_card(tmp_path / "exported")
     assert card["threshold"]["threshold"] == of_images["threshold"]
     assert card["text_threshold"]["threshold"] == found["threshold"] and "run_dir" not in card["text_threshold"]
+    texts = card["texts"]
+    assert texts["tokens"] == 64 and texts["strings"] and texts["bias"] is None
+    assert texts["temperature"] == pytest.approx(0.07, rel=0.1)
+    assert f"| temperature | {texts['temperature']:.4g}, by which" in (tmp_path / "exported" / "README.md").read_text()
+    assert {"embed_text", "embed_tokens"} <= card["signatures"].keys()
     index = f"--index={tmp_path}/index"
     source = [f"--images={CARS}", f"--data_dir={pictures()}"]
     ok("tfdml.index", f"--model={tmp_path}/exported", *source, f"--out={tmp_path}/index")

@@ -131,6 +131,11 @@ def test_a_file_has_both_towers(make, images, tmp_path):
     np.testing.assert_array_equal(loaded.embed_texts(TEXTS), model.embed_texts(TEXTS))
     np.testing.assert_array_equal(loaded(images), model(images))
     assert not loaded.text.trainable
+    without_loss = keras.models.load_model(tmp_path / "model.keras", compile=False)
+    assert without_loss.temperature == loaded.temperature == model.temperature != pytest.approx(0.07, rel=1e-6)
+    # Further training starts with it.
+    without_loss.compile("adam", "image_text")
+    assert without_loss.temperature == pytest.approx(model.temperature, rel=1e-5)
     np.testing.assert_array_equal(tfdml.load(tmp_path / "model.keras").embed_texts(TEXTS), model.embed_texts(TEXTS))
 
 

@@ -1,6 +1,7 @@
 """Text towers of keras-hub, with random weights: as keras-hub itself, saved and trained."""
 
 import io
+import math
 
 import keras
 import numpy as np
@@ -127,6 +128,29 @@ def test_only_the_chosen_towers_learn(preset, train):
     after = [np.concatenate([w.numpy().ravel() for w in tower.weights]) for tower in (backbone, model.text)]
     changed = [bool(np.any(first != second)) for first, second in zip(before, after, strict=True)]
     assert changed == [train != "text", train != "image"]
+
+
+def test_training_starts_with_the_temperature_of_the_preset(tmp_path):
+    def put_weights(network):
+        (head,) = [layer for layer in network.layers if hasattr(layer, "logit_scale")]
+        head.logit_scale.assign(3.0)
+        if hasattr(head, "logit_bias"):
+            head.logit_bias.assign(-4.0)
+
+    for name, bias in {"CLIP": None, "SigLIP": -4.0}.items():
+        PRESETS[name](str(tmp_path / name), put_weights=put_weights)
+        model = towers_of(str(tmp_path / name))
+        model(IMAGES)
+        assert model.temperature == pytest.approx(math.exp(-3), rel=1e-5) and model.bias == bias
+        model.save(tmp_path / "model.keras")
+        assert keras.models.load_model(tmp_path / "model.keras").temperature == model.temperature
+        for form, expected in {"sigmoid": bias or -10.0, "softmax": None}.items():
+            model.compile("adam", f"image_text(form={form!r})")
+            assert model.temperature == pytest.approx(math.exp(-3), rel=1e-5) and model.bias == expected
+        model = towers_of(str(tmp_path / name))
+        model(IMAGES)
+        model.compile("adam", "image_text(form='sigmoid', temperature=0.2, bias=-1.0)")
+        assert model.temperature == pytest.approx(0.2) and model.bias == -1.0
 
 
 def test_a_preset_with_one_tower_is_told(tmp_path):

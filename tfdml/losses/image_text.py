@@ -11,10 +11,12 @@ from tfdml.functional.distances import unit_length
 from tfdml.layers.loss_layer import LossLayer
 from tfdml.losses.base import EmbeddingLoss
 from tfdml.registry import register
-from tfdml.registry.arguments import Positive, number
+from tfdml.registry.arguments import Positive, Tensor, number
 
 # The initial temperatures of CLIP and of SigLIP.
 TEMPERATURES = {"softmax": 0.07, "sigmoid": 0.1}
+# The initial bias of SigLIP.
+BIAS = -10.0
 # CLIP limits the scale, because training becomes unstable with larger ones.
 LARGEST_SCALE = 100.0
 
@@ -43,10 +45,12 @@ class ImageText(EmbeddingLoss):
 
     Args:
         form: `"softmax"` or `"sigmoid"`. Defaults to `"softmax"`.
-        temperature: Float or `None`. Initial temperature t. If `None`, it is 0.07 for softmax and 0.1 for sigmoid, as
-            in the papers. Defaults to `None`.
+        temperature: Float or `None`. Initial temperature t. If `None`, it is the temperature that the model was trained
+            with before, as in a preset. For a new model, it is 0.07 for softmax and 0.1 for sigmoid, as in the papers.
+            Defaults to `None`.
         learn_temperature: Boolean. Whether to learn the temperature, which never falls below 0.01. Defaults to `True`.
-        bias: Float. Initial bias b. Only used by sigmoid. Defaults to `-10.0`.
+        bias: Float or `None`. Initial bias b, which only sigmoid uses. If `None`, it is the bias that the model was
+            trained with before, or -10 for a new model. Defaults to `None`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
@@ -74,7 +78,7 @@ class ImageText(EmbeddingLoss):
     form: Literal["softmax", "sigmoid"] = "softmax"
     temperature: Positive | None = None
     learn_temperature: bool = True
-    bias: Annotated[float, number()] = -10.0
+    bias: Annotated[float, number()] | None = None
 
     needs_pairs = False
     has_statistics = False
@@ -86,8 +90,14 @@ class ImageText(EmbeddingLoss):
 
     def make_layer(self):
         temperature = self.temperature or TEMPERATURES[self.form]
-        bias = self.bias if self.form == "sigmoid" else 0.0
+        bias = (BIAS if self.bias is None else self.bias) if self.form == "sigmoid" else 0.0
         return ScaleAndBias(1 / temperature, bias, self.learn_temperature, self.form == "sigmoid")
+
+    def starting_from(self, temperature, bias):
+        """Returns this loss with the temperature and the bias of a trained model, unless its arguments set them."""
+        initial = {"temperature": temperature, "bias": bias if self.form == "sigmoid" else None}
+        missing = {name: value for name, value in initial.items() if getattr(self, name) is None}
+        return type(self).from_config({**self.get_config(), **missing})
 
     def check_input(self, labels, embeddings):
         embeddings = ops.convert_to_tensor(embeddings)
@@ -160,11 +170,15 @@ class ScaleAndBias(LossLayer):
         self.log_scale = variable("log_scale", math.log(self.scale), self.learn_scale)
         self.offset = variable("offset", self.bias, self.learn_bias)
 
+    def current_scale(self) -> Tensor:
+        """Returns the learned scale."""
+        return ops.exp(ops.minimum(self.log_scale, max(math.log(LARGEST_SCALE), math.log(self.scale))))
+
     def call(self, embeddings, labels=None):
         del labels
         embeddings = at_least_float32(ops.convert_to_tensor(embeddings))
-        scale = ops.exp(ops.minimum(self.log_scale, max(math.log(LARGEST_SCALE), math.log(self.scale))))
-        more = ops.cast(ops.concatenate([ops.reshape(scale, (1,)), ops.reshape(self.offset, (1,))]), embeddings.dtype)
+        scale = ops.reshape(self.current_scale(), (1,))
+        more = ops.cast(ops.concatenate([scale, ops.reshape(self.offset, (1,))]), embeddings.dtype)
         more = ops.broadcast_to(more, (ops.shape(embeddings)[0], 2))
         return ops.concatenate([embeddings, more], axis=1)[:, None]
 

@@ -12,7 +12,7 @@ from tfdml.functional.checks import at_least_float32
 from tfdml.functional.distances import unit_length
 from tfdml.heads import Linear
 from tfdml.layers.embedding import EmbeddingHead
-from tfdml.losses import ImageText, WeightedSum
+from tfdml.losses import ImageText, ScaleAndBias, WeightedSum
 from tfdml.methods.pairs import PairedModel
 from tfdml.methods.step.parts import AnyBackbone, MethodArguments, MethodHead, anchor_values
 from tfdml.registry import register
@@ -95,12 +95,33 @@ class TwoTowers(PairedModel):
         if train == "text":
             self.backbone.trainable = self.head.trainable = False
         self._sees_pairs = False
+        # The temperature and the bias of a saved model, which is saved without its loss.
+        self._saved_with = None
         if not projection and backbone.output_shape[-1] != self.text.output_shape[-1]:
             raise ValueError(
                 "Without projection, both towers must have features of the same size. Received: "
                 f"{backbone.output_shape[-1]} of the backbone and {self.text.output_shape[-1]} of the text tower. Set "
                 "projection=True, or use the towers of one preset."
             )
+
+    @property
+    def temperature(self) -> float | None:
+        """The learned temperature of `ImageText`, or of the preset. `None` if the model has neither."""
+        return self._of_similarities()[0]
+
+    @property
+    def bias(self) -> float | None:
+        """The learned bias of the sigmoid loss, or of the preset. `None` if the model has neither."""
+        return self._of_similarities()[1]
+
+    def _of_similarities(self):
+        for layer in self.loss_layers.learners:
+            if isinstance(layer, ScaleAndBias):
+                return 1 / float(layer.current_scale()), float(layer.offset) if layer.learn_bias else None
+        if self._saved_with:
+            return self._saved_with
+        # A projection makes a new space.
+        return (None, None) if self.projection else (self.text.temperature, self.text.bias)
 
     @property
     def takes_pairs(self) -> bool:
@@ -127,6 +148,8 @@ class TwoTowers(PairedModel):
                 "it alone."
             )
         self._sees_pairs = isinstance(loss, ImageText)
+        if self._sees_pairs:
+            loss = loss.starting_from(self.temperature, self.bias)
         super().compile(optimizer, loss, *args, **kwargs)
 
     def learner_embeddings(self, images, training=False) -> Tensor:
@@ -174,9 +197,14 @@ class TwoTowers(PairedModel):
 
     def get_config(self):
         own = {"embedding_size": self.embedding_size, "projection": self.projection, "train": self.train_towers}
+        own |= {"temperature": self.temperature, "bias": self.bias}
         return {**super().get_config(), **own, "text": keras.saving.serialize_keras_object(self.text)}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], custom_objects=None):
+        config = dict(config)
+        saved_with = config.pop("temperature", None), config.pop("bias", None)
         text = keras.saving.deserialize_keras_object(config["text"], custom_objects=custom_objects)
-        return super().from_config({**config, "text": text}, custom_objects)
+        model = super().from_config({**config, "text": text}, custom_objects)
+        model._saved_with = saved_with if saved_with[0] else None
+        return model

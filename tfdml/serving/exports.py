@@ -177,7 +177,9 @@ def _weights_of(network, backbone):
 def facts_of_model(model, projection=None):
     """Returns the card's facts about a model, with an embedding that may be projected."""
     embedder = ImageEmbedder(model)
+    texts = {"texts": _facts_of_texts(model)} if isinstance(model, TwoTowers) else {}
     return {
+        **texts,
         "embedding": {
             "dimension": projection.dimension if projection else embedder.dimension,
             "metric": "cosine" if projection else embedder.metric,
@@ -188,6 +190,12 @@ def facts_of_model(model, projection=None):
         "images": model.preprocessing.get_config(),
         "versions": {"tfdml": __version__, "TensorFlow": tf.__version__, "Keras": keras.__version__},
     }
+
+
+def _facts_of_texts(model):
+    tokenizer = model.text.tokenizer
+    accepted = {"tokens": tokenizer.length, "strings": tokenizer.is_portable}
+    return {**accepted, "temperature": model.temperature, "bias": model.bias}
 
 
 def export_backbone(settings, out, *, images="", data_dir="", dims=0, whiten=False, **formats):

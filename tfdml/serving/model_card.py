@@ -98,11 +98,17 @@ def rows_of_embedding(facts):
     else:
         height, width = sides_of(images["image_size"])
         rows = {"images": f"{height} × {width} pixels by `{images['transform']}`"}
-    return {
+    rows = {
         "embedding": f"{embedding['dimension']} dimensions, compared by {MEASURES[embedding['metric']]}",
         "learners": embedding["learners"],
         **rows,
     }
+    texts = facts.get("texts", {})
+    if temperature := texts.get("temperature"):
+        rows["temperature"] = f"{temperature:.4g}, by which the loss divides the similarities of images and texts"
+        if texts["bias"] is not None:
+            rows["bias"] = f"{texts['bias']:.4g}, which it adds to the result"
+    return rows
 
 
 def table_of(rows):
@@ -123,11 +129,17 @@ def signatures(facts):
     image = f"{', '.join(map(str, sides_of(images['image_size'])))}, 3"
     files, valid = {"image_bytes": "string [B]"}, {"valid": "bool [B]"} if facts["tolerant"] else {}
     several = {"embed_learners": {"inputs": files, "outputs": {**learners, **valid}}}
+    of_texts = {}
+    if texts := facts.get("texts"):
+        of_texts["embed_tokens"] = {"inputs": {"tokens": f"int32 [B, {texts['tokens']}]"}, "outputs": found}
+        if texts["strings"]:
+            of_texts["embed_text"] = {"inputs": {"text": "string [B]"}, "outputs": found}
     return {
         "serving_default": {"inputs": files, "outputs": {**found, **valid}},
         "embed_images": {"inputs": {"images": f"float32 [B, {image}]"}, "outputs": found},
         "read_image": {"inputs": {"image_bytes": "string []"}, "outputs": {"image": f"float32 [{image}]"}},
         **(several if embedding["learners"] > 1 else {}),
+        **of_texts,
     }
 
 

@@ -1,5 +1,6 @@
 """The base class of text towers, and the text tower of keras-hub presets."""
 
+import math
 from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any, Unpack
@@ -28,6 +29,8 @@ class TextTower(Declared, keras.Model):
 
     # Whether the tower has pretrained weights.
     pretrained = False
+    # The temperature and the bias of the network that the tower is part of, if they are known.
+    temperature, bias = None, None
 
     def __init__(self, tokenizer: Tokenizer, inputs: Tensor, output: Tensor, **kwargs: Unpack[ModelArguments]):
         kwargs.pop("dtype", None)
@@ -54,6 +57,8 @@ class HubText(TextTower):
     Args:
         encoder: Keras network from token ids to features, or its configuration.
         tokenizer: `tfdml.texts.HubTokenizer`, or its configuration.
+        temperature: Float or `None`. Temperature of the network, by which it divides similarities. Defaults to `None`.
+        bias: Float or `None`. Number that the network adds to them, or `None` without one. Defaults to `None`.
         **kwargs: `name`, `trainable` and `dtype` of `keras.Model`.
     """
 
@@ -63,18 +68,22 @@ class HubText(TextTower):
         self,
         encoder: keras.Model | Mapping[str, Any],
         tokenizer: HubTokenizer | Mapping[str, Any],
+        temperature: float | None = None,
+        bias: float | None = None,
         **kwargs: Unpack[ModelArguments],
     ):
         if isinstance(encoder, Mapping):
             import_extra("keras_hub")
             encoder, tokenizer = map(keras.saving.deserialize_keras_object, (encoder, tokenizer))
         super().__init__(tokenizer, encoder.inputs[0], encoder.outputs[0], **{"name": "text", **kwargs})
+        self.temperature, self.bias = temperature, bias
         # The config has no weights, because they are saved as weights of this model.
         self.encoder_config = keras.saving.serialize_keras_object(encoder)
 
     def get_config(self):
         tokenizer = keras.saving.serialize_keras_object(self.tokenizer)
-        return {**super().get_config(), "encoder": self.encoder_config, "tokenizer": tokenizer}
+        own = {"encoder": self.encoder_config, "temperature": self.temperature, "bias": self.bias}
+        return {**super().get_config(), **own, "tokenizer": tokenizer}
 
 
 # tensorflow-text requires `tensorflow`, which must not be installed over `tensorflow-cpu`.
@@ -113,4 +122,7 @@ def keras_hub(preset: Text) -> HubText:
     kind = getattr(package.models, PREPROCESSORS[type(whole).__name__])
     preprocessor = load_preset("keras_hub", preset, lambda: kind.from_preset(preset))
     tokens = keras.Input((preprocessor.sequence_length,), dtype="int32", name="tokens")
-    return HubText(keras.Model(tokens, whole.get_text_embeddings(tokens)), HubTokenizer(preprocessor))
+    (head,) = [layer for layer in whole.layers if hasattr(layer, "logit_scale")]
+    bias = float(head.logit_bias) if hasattr(head, "logit_bias") else None
+    encoder = keras.Model(tokens, whole.get_text_embeddings(tokens))
+    return HubText(encoder, HubTokenizer(preprocessor), math.exp(-float(head.logit_scale)), bias)
