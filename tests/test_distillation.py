@@ -76,6 +76,22 @@ def test_a_student_keeps_what_its_result_says_and_resumes_without_its_teacher(tm
 
 
 @pytest.mark.slow
+def test_a_teacher_may_be_an_exported_model(tmp_path):
+    exported, run_dir = tmp_path / "exported" / "1", tmp_path / "run"
+    ok("tfdml.export", f"--run_dir={teacher_run()}", f"--out={exported}")
+    ok("tfdml.train", *student_flags(run_dir, exported.parent, "--loss=teacher", "--epochs=1"))
+    splits, model = load(DATA, data_dir=pictures()), tfdml.load(teacher_run())
+    for name, split in (("teacher", splits.train), ("teacher_test", splits.test)):
+        stored = np.load(run_dir / "references" / f"{name}.npy")
+        np.testing.assert_allclose(stored, model.embed_split(split, verbose=0), atol=1e-5)
+    distilled = result(run_dir)["distillation"]
+    assert distilled["dims"] == {"teacher": 24, "student": 16} and not distilled["parameters"]["teacher"]
+    (exported / "saved_model.pb").write_bytes(b"damaged")
+    done = run("tfdml.train", *student_flags(tmp_path / "other", exported, "--loss=teacher"))
+    assert_one_error(done, f"--teacher={exported}: The SavedModel {exported} cannot be read. Export it again")
+
+
+@pytest.mark.slow
 def test_a_student_without_a_projection_searches_the_teachers_gallery(tmp_path):
     run_dir = tmp_path / "run"
     more = ["--loss=teacher(projection=False)", "--embedding_size=24", "--epochs=1"]
@@ -184,10 +200,12 @@ def test_vectors_of_a_folder_are_found_by_their_paths(tmp_path, photos):
         vectors_by_path(shards, boxed, "embedded")
 
 
-def test_a_saved_model_must_be_embedded_first(tmp_path):
-    (tmp_path / "saved_model.pb").touch()
-    with pytest.raises(ValueError, match="neither a model nor a folder of embeddings. Embed the images first: python"):
-        opened(tmp_path)
+def test_a_folder_is_an_exported_model_if_it_or_a_version_in_it_has_its_graph(tmp_path):
+    (tmp_path / "1").mkdir()
+    with pytest.raises(ValueError, match="neither a model nor a folder of embeddings. Set --teacher to a run directo"):
+        opened(tmp_path, str)
+    (tmp_path / "1" / "saved_model.pb").touch()
+    assert opened(tmp_path, str) == str(tmp_path) and opened(tmp_path / "1", str) == str(tmp_path / "1")
 
 
 def test_the_words_of_a_result():

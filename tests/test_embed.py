@@ -4,10 +4,12 @@ With faults each command ends right or with one clear line, and nothing half-wri
 """
 
 import errno
+import itertools
 import json
 import os
 import sys
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow
@@ -296,6 +298,19 @@ def test_a_full_disk_is_told_and_leaves_nothing_that_counts(images, embedded, tm
     assert not (tmp_path / "shard-000001.parquet").exists() and not (tmp_path / "manifest.json").exists()
     embed_images(tmp_path, images, model=exported(), **OPTIONS)
     assert contents(tmp_path) == contents(embedded)
+
+
+@pytest.mark.slow
+def test_the_speed_is_that_of_the_batches_after_the_first(images, tmp_path, monkeypatch):
+    """Batches of 3, 2, 3, 2 and 3 images, each of which takes two seconds."""
+    seconds = itertools.count(step=2)
+    monkeypatch.setattr(bulk_embedding, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+    assert embed_images(tmp_path, images, model=exported(), **OPTIONS).images_per_second == 10 / 8
+    (tmp_path / "speed.json").write_text('{"images_per_second": "fast"}')
+    with pytest.raises(ValueError, match="speed.json is damaged: the entry images_per_second is missing or wrong"):
+        _ = EmbeddingShards(tmp_path).images_per_second
+    (tmp_path / "speed.json").unlink()
+    assert EmbeddingShards(tmp_path).images_per_second is None
 
 
 @pytest.mark.slow

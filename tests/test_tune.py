@@ -3,6 +3,7 @@
 import json
 import shutil
 
+import numpy as np
 import pytest
 
 from pipelines.datasets.folder import folder
@@ -92,10 +93,37 @@ def test_a_kill_while_a_trial_starts_ends_it_and_the_next_search_trains_it(anima
     until(lambda: not processes_with(first.parent))
 
 
+@pytest.mark.slow
+def test_the_backbone_with_the_best_features_is_chosen(tmp_path):
+    """Features that tell classes apart are better than noise; the trials never see the classes of the test."""
+    random, labels = np.random.default_rng(0), np.repeat(np.arange(20), 6)
+    good = 4 * random.normal(size=(20, 20))[labels] + random.normal(size=(120, 20))
+    for name, vectors in {"noise": random.normal(size=(120, 12)), "good": good}.items():
+        np.savez(tmp_path / f"{name}.npz", embeddings=vectors.astype(np.float32), labels=labels)
+    paths = [f"{tmp_path}/{name}.npz" for name in ("noise", "good")]
+    given = ["--optimizer=adam", "--initial_embedding=pca", "--embedding_size=8", "--steps=12", "--steps_per_epoch=2"]
+    given += [f"--features={','.join(paths)}", f"--tune_dir={tmp_path}/search", "--minutes=600"]
+    told = ok("tfdml.tune", *given).stdout
+    rows = [line.split() for line in told.splitlines() if line.startswith(str(tmp_path))]
+    assert [row[:2] for row in rows] == [[paths[1], "20"], [paths[0], "12"]] and rows[0][4] == "100.0%"
+    assert f"Best features: {paths[1]}." in told and f"Recall@1 compared with {paths[0]}: +" in told
+    assert [result(tmp_path / f"search/trials/00{number}")["step"] for number in (0, 1)] == [12, 12]
+    best = flags.resolve([f"--flagfile={tmp_path}/search/best.flags"])
+    assert best["dataset"] == f"--dataset=embeddings(path='{paths[1]}', test_classes=0.3)"
+    again = ok("tfdml.tune", *given).stdout
+    assert again[again.index("Best features") :] == told[told.index("Best features") :]
+
+
 @pytest.mark.parametrize(
     "given, told",
     [
         ([], "--data_dir is missing. Set it to the folder of your images"),
+        (
+            ["--features=a,b", "--data_dir=photos"],
+            "--data_dir has no effect here, because the search trains on --features",
+        ),
+        (["--features=/no/where"], "--features: /no/where is not an embedding file"),
+        (["--features=a,./a"], "--features=a,./a has a folder twice"),
         (
             ["--data_dir=photos", "--epochs=3"],
             "--epochs has no effect here, because --steps is the length of the longest trials",

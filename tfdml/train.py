@@ -82,12 +82,12 @@ def _train(settings, run_dir):
                 f"--member={number} needs --members, the number of members of the ensemble. Set --members too."
             )
         run = RunDirectory(run_dir)
-        result = train(settings, run, serialized)
+        result = train(settings, run, serialized, _exported)
         _print_run(result, run)
         return result
     ensemble = EnsembleDirectory(run_dir)
     if number is not None:
-        _print_run(train_member(settings, ensemble, serialized, number), ensemble.member(number))
+        _print_run(train_member(settings, ensemble, serialized, number, _exported), ensemble.member(number))
         print(f"\nWhen all {count} members are complete, run the same command without --member to join them.")
         return None
     result, failed = train_ensemble(settings, ensemble, serialized, ["--debug"] * flags.FLAGS.debug)
@@ -96,6 +96,13 @@ def _train(settings, run_dir):
     if failed:
         raise ValueError(failed)
     return result
+
+
+def _exported(path):
+    # Only a run with such a teacher imports this.
+    from tfdml.serving.exported_model import ExportedModel
+
+    return ExportedModel(path)
 
 
 def _print_run(result, run):

@@ -49,9 +49,9 @@ def embeddings(
         )
     about = {"protocol": "query_gallery"}
     if test is None:
-        (rows,) = _splits([_read(path, labels)])
+        (rows,) = _splits([read_alike(path, labels)])
         return Undivided(rows, test_classes, seed).divide("embeddings", **about)
-    parts = _read(path, labels), _read(test, test_labels)
+    parts = read_alike(path, labels), read_alike(test, test_labels)
     widths = [sum(file.embeddings.shape[1] for file in part) for part in parts]
     if widths[0] != widths[1]:
         raise ValueError(
@@ -62,8 +62,8 @@ def embeddings(
     return Dataset("embeddings", dataclasses.replace(train, **MARKS), tested, **about)
 
 
-def _read(paths, labels):
-    """Returns the `EmbeddingFiles` of one or several paths with the same rows."""
+def read_alike(paths, labels=None):
+    """Returns the `EmbeddingFiles` of one or several paths, which must have the same labels in the same order."""
     paths = [os.path.expanduser(path) for path in (paths if isinstance(paths, tuple) else [paths])]
     arrays = [path for path in paths if path.endswith(".npy")]
     if bool(arrays) != bool(labels):

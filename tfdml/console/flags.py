@@ -110,9 +110,11 @@ def complete(values, *, any_dataset=False):
     """Sets training flags to the default configuration for photos; returns them as `--name=value`.
 
     It only sets flags that are not set, and only if `--data_dir` is set and `--dataset` is not. With `any_dataset`,
-    `--dataset` may be set as well.
+    `--dataset` may be set as well, and if it has stored features, `--data_dir` need not be set.
     """
     data_dir, named = values["data_dir"].value, values["dataset"].present
+    if any_dataset and _has_vectors(values):
+        return _set_missing(RECIPE, values)
     if not data_dir or (named and not any_dataset):
         return []
     root = Path(data_dir)
@@ -135,11 +137,20 @@ def complete(values, *, any_dataset=False):
         )
     few = {"validation_classes": round(min(0.5, VALIDATION / train), 2)} if 0 < train < VALIDATION / 0.2 else {}
     dataset = "folder" if divided else f"folder(test_classes={TEST_CLASSES})"
-    recipe = _fitting({"dataset": dataset, **few, **RECIPE}, values)
-    missing = {name: value for name, value in recipe.items() if not values[name].present}
+    return _set_missing({"dataset": dataset, **few, **RECIPE}, values)
+
+
+def _set_missing(recipe, values):
+    """Sets the flags of a recipe that fit the other flags and are not set; returns them as `--name=value`."""
+    missing = {name: value for name, value in _fitting(recipe, values).items() if not values[name].present}
     for name, value in missing.items():
         values[name].value = value
     return [values[name].serialize() for name in missing]
+
+
+def features_spec(path):
+    """Returns the dataset spec of a folder or file with stored features, in which some classes are the test set."""
+    return f"embeddings(path={os.path.abspath(path)!r}, test_classes={TEST_CLASSES})"
 
 
 def check_outside(values, name, folder):

@@ -281,8 +281,9 @@ class BatchSettings:
     )
     teacher: AbsolutePath = flag(
         "",
-        "Teacher for the loss teacher, such as --loss='triplet + 0.5*teacher': a run directory, a .keras file, or a "
-        "folder of python -m tfdml.embed with the training images. The run stores the teacher's embeddings.",
+        "Teacher for the loss teacher, such as --loss='triplet + 0.5*teacher': a run directory, a .keras file, a "
+        "folder of python -m tfdml.export, or one of python -m tfdml.embed with the training images. The run stores "
+        "the teacher's embeddings.",
         needs=IMAGES,
     )
     toward_initial_weights: float = flag(

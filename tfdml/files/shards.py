@@ -17,6 +17,7 @@ from tfdml.files.checked import (
     flush,
     open_file,
     read_manifest,
+    read_record,
     reason_of,
     vacated,
     write_manifest,
@@ -171,6 +172,8 @@ def values_of(column):
     return found
 
 
+# The speed is not in the manifest, because equal embeddings have equal manifests.
+SPEED = "speed.json"
 FORMAT, VERSION, MANIFEST = "folder of tfdml embeddings", 1, "manifest.json"
 ADVICE = "Compute the embeddings again."
 ENTRIES = {
@@ -217,6 +220,14 @@ class EmbeddingShards:
     def dtype(self):
         """Type in which embeddings are stored, one of `DTYPES`. They are read as float32."""
         return self.manifest.get("dtype", DTYPES[0])
+
+    @property
+    def images_per_second(self):
+        """Speed at which one process read and embedded the images, or None if it is not known."""
+        try:
+            return read_record(self.folder / SPEED, {"images_per_second": float}, ADVICE)["images_per_second"]
+        except FileNotFoundError:
+            return None
 
     @property
     def bad(self):

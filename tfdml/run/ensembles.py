@@ -249,14 +249,14 @@ def member_flags(settings, serialized, number):
     return {**serialized, **flags.written(changes)}
 
 
-def train_member(settings, run, serialized, number):
-    """Trains or resumes one member in this process and returns its result (on the first of several workers)."""
+def train_member(settings, run, serialized, number, open_exported=None):
+    """Trains or resumes one member in this process and returns its result, as `train` does."""
     count = settings.run.members
     if not 0 <= number < count:
         raise ValueError(f"--member must be from 0 to {count - 1} with --members={count}. Received: --member={number}.")
     run.check_members(serialized, lambda each: member_flags(settings, serialized, each))
     of_member = member_flags(settings, serialized, number)
-    return train(flags.parse("\n".join(of_member.values()))[0], run.member(number), of_member)
+    return train(flags.parse("\n".join(of_member.values()))[0], run.member(number), of_member, open_exported)
 
 
 def train_ensemble(settings, run, serialized, more=()):

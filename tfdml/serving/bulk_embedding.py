@@ -2,12 +2,13 @@
 
 import functools
 import os
+import time
 from pathlib import Path
 
 from pipelines.stored import local
 from tfdml.console.progress_bar import ProgressBar
-from tfdml.files.checked import LOCK, locked, naming
-from tfdml.files.shards import MANIFEST, PLAN, EmbeddingJob
+from tfdml.files.checked import LOCK, locked, naming, write_record
+from tfdml.files.shards import MANIFEST, PLAN, SPEED, EmbeddingJob
 from tfdml.serving.embedding import embed_rows
 from tfdml.serving.exported_model import ExportedModel, model_hash, saved_model_folder
 
@@ -48,15 +49,25 @@ def embed_images(out, images, *, model, shard_rows=4096, dtype="float32", batch_
 
 
 def _embed_missing(job, images, embedder, batch_size):
-    missing = job.missing()
+    """Embeds the images of missing shards and writes the speed."""
+    missing, ends = job.missing(), []
     if not missing:
         return
+
+    def on_batch(count):
+        bar.add(count)
+        ends.append((time.monotonic(), count))
+
     left = sum(len(job.rows(number)) for number in missing)
     bar = ProgressBar(len(images), "image", done=len(images) - left)
     for number in missing:
         part = images.part(job.rows(number))
-        found = embed_rows(part, range(len(part)), embedder, on_batch=bar.add, batch_size=batch_size)
+        found = embed_rows(part, range(len(part)), embedder, on_batch=on_batch, batch_size=batch_size)
         job.write(number, part, *found)
+    # The first batch is slower, because TensorFlow prepares the model.
+    seconds = ends[-1][0] - ends[0][0]
+    if seconds:
+        write_record(job.folder / SPEED, {"images_per_second": sum(count for _, count in ends[1:]) / seconds})
 
 
 def _engine(runner):

@@ -15,7 +15,7 @@ from pipelines.operations import tf
 from pipelines.reading.unreadable import READING_ERRORS
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.files.checked import fingerprint
-from tfdml.registry.arguments import FilePath
+from tfdml.registry.arguments import FilePath, Verbosity
 from tfdml.runtime.backends import refuse_unless_tensorflow
 from tfdml.serving.embedding import embed_rows
 from tfdml.serving.image_list import ImageList
@@ -275,12 +275,13 @@ class ExportedModel:
         embeddings, valid = zip(*found, strict=True)
         return np.concatenate(embeddings), np.concatenate(valid)
 
-    def embed_split(self, split: Split, batch_size: int = 128) -> np.ndarray:
+    def embed_split(self, split: Split, batch_size: int = 128, verbose: Verbosity = "auto") -> np.ndarray:
         """Embeds all images of a `pipelines.datasets.Split`.
 
         Args:
             split: `pipelines.datasets.Split` of whole images.
             batch_size: Integer. Number of images per batch. Defaults to `128`.
+            verbose: Whether to show a progress bar: `0`, `1` or `"auto"`. Defaults to `"auto"`.
 
         Returns:
             Embeddings, float32 `[N, D]`.
@@ -294,7 +295,8 @@ class ExportedModel:
             )
         count, encoded = len(split), split.encoded
         paths = [f"Image {row}" for row in range(count)] if encoded else split.images.tolist()
-        images, bar = ImageList(paths, [None] * count, split.images if encoded else None), ProgressBar(count, "image")
+        images = ImageList(paths, [None] * count, split.images if encoded else None)
+        bar = ProgressBar(count, "image", verbose=None if verbose == "auto" else verbose)
 
         def refuse(row, reason):
             name = "" if encoded else f", {paths[row]},"

@@ -1,6 +1,7 @@
 """Exports runs, backbones and joined models as SavedModel, LiteRT and ONNX files."""
 
 import logging
+import re
 from pathlib import Path
 
 import keras
@@ -94,7 +95,17 @@ def write_lite(path, precision):
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
     if precision == "float16":
         converter.target_spec.supported_types = [tf.float16]
-    (Path(path) / LITE_FILE).write_bytes(converter.convert())
+    try:
+        content = converter.convert()
+    except Exception as error:
+        # The converter has no public class of errors. Its message has a line for each operation that is missing.
+        missing = ", ".join(sorted(set(re.findall(r"'tf\.(\w+)' op", str(error)))))
+        if not missing:
+            raise
+        raise ValueError(
+            f"The model cannot be exported to LiteRT, which does not have {missing}. Export it without --lite."
+        ) from error
+    (Path(path) / LITE_FILE).write_bytes(content)
 
 
 ONNX_FILE = "model.onnx"
@@ -110,6 +121,16 @@ def import_converter():
     return onnx, tf2onnx
 
 
+def _complementary_error(graph, node, name, arguments):
+    """Replaces a node of TensorFlow's `Erfc`, which tf2onnx does not know, by 1 - `Erf`."""
+    onnx, _ = import_converter()
+    about = {"shapes": node.output_shapes, "dtypes": node.output_dtypes}
+    one = graph.make_const(f"{name}_one", np.ones((), onnx.helper.tensor_dtype_to_np_dtype(node.output_dtypes[0])))
+    error = graph.make_node("Erf", node.input, **about)
+    graph.remove_node(name)
+    graph.make_node("Sub", [one.output[0], error.output[0]], outputs=node.output, **about)
+
+
 def write_onnx(path):
     """Writes `model.onnx` next to a SavedModel: its signature `embed_images`, which accepts pixels instead of files."""
     onnx, tf2onnx = import_converter()
@@ -117,8 +138,20 @@ def write_onnx(path):
     model = tf.saved_model.load(str(path))
     embed = model.signatures["embed_images"]
     images = embed.structured_input_signature[1]["images"]
-    call = tf.function(lambda images: embed(images=images), autograph=False)
-    found, _ = tf2onnx.convert.from_function(call, [tf.TensorSpec(images.shape, images.dtype, name="images")])
+    captured = embed.captured_inputs
+
+    def call(images):
+        # Tensors that are not variables, such as the numbers of positions, would remain graph inputs.
+        embed.set_external_captures(
+            [each if each.dtype == tf.resource else tf.constant(each.numpy()) for each in captured]
+        )
+        return embed(images=images)
+
+    found, _ = tf2onnx.convert.from_function(
+        tf.function(call, autograph=False),
+        [tf.TensorSpec(images.shape, images.dtype, name="images")],
+        custom_op_handlers={"Erfc": (_complementary_error, [])},
+    )
     if len(found.graph.input) > 1:
         raise ValueError(
             "The model cannot be exported to ONNX, because one of its weights would remain a graph input. Export it "

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from pipelines.dataset import Split
+from pipelines.stored import StoredVectors
 from tfdml import registry
 from tfdml.console.settings import Settings
 from tfdml.run.experiment.comparison import check_alike, compared_metrics, means_over_queries
@@ -45,6 +46,22 @@ def test_the_folder_and_the_way_to_write_the_protocol_may_differ():
 def test_runs_that_are_measured_differently(other, words):
     with pytest.raises(ValueError, match=words):
         check_alike({"a": experiment(), "b": experiment(), "c": other})
+
+
+def of_features(seed, labels=SPLIT.labels):
+    vectors = StoredVectors([np.random.default_rng(seed).normal(size=(4, 3 + seed)).astype(np.float32)])
+    return experiment(dataset=f"embeddings(path='{seed}')", split=Split(vectors, np.array(labels)))
+
+
+def test_features_of_different_networks_are_compared_where_they_may_differ():
+    both = {"a": of_features(0), "b": of_features(1)}
+    check_alike(both, any_features=True)
+    with pytest.raises(ValueError, match="different datasets"):
+        check_alike(both)
+    with pytest.raises(ValueError, match="different test images"):
+        check_alike({**both, "c": of_features(2, [0, 1, 1, 1])}, any_features=True)
+    with pytest.raises(ValueError, match="different datasets"):
+        check_alike({"a": of_features(0), "b": experiment()}, any_features=True)
 
 
 def test_only_means_over_queries_are_compared():

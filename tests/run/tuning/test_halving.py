@@ -43,10 +43,10 @@ class Silent:
         pass
 
 
-def search(stub, state=None, seconds=1700.0, drawn=DRAWN):
+def search(stub, state=None, seconds=1700.0, drawn=DRAWN, **more):
     state = state or SearchState({})
     about = {"drawn": drawn, "epoch": EPOCH, "longest": LONGEST, "progress": Silent(stub)}
-    halving = Halving(state, lambda: None, stub, seconds=seconds, clock=lambda: stub.now, **about)
+    halving = Halving(state, lambda: None, stub, seconds=seconds, clock=lambda: stub.now, **about, **more)
     halving.run()
     return state
 
@@ -63,6 +63,16 @@ def test_the_best_go_on_and_the_recipe_beside_them():
     assert state.seconds == stub.now <= 1700
     rungs = "all of them for 100 steps, the best 13 for 300 steps, the best 4 for 900 steps"
     assert f"40 alternatives: {rungs}. It takes about 26 minutes." in stub.said[0]
+
+
+def test_all_trials_have_the_same_length_unless_it_halves():
+    stub = Stub()
+    state = search(stub, drawn=DRAWN[:5], seconds=400.0, halves=False)
+    assert stub.trained == [(0, 100), *((number, 500) for number in range(6))]
+    assert state.seconds <= 400
+    again = Stub()
+    search(again, state, drawn=DRAWN[:5], seconds=400.0, halves=False)
+    assert again.trained == []
 
 
 def test_what_is_bad_at_first_is_out():

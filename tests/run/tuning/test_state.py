@@ -74,6 +74,14 @@ def test_where_all_that_can_be_chosen_fits_trials_are_longer():
     assert plan(600, most=5) == Plan((500, 1500), 5)
 
 
+def test_with_a_single_rung_all_trials_are_as_long():
+    one = ((1, 5),)
+    assert make_plan(1e9, QUICK, 50, 2000, 5, one) == Plan((2000,), 5)
+    assert make_plan(300, QUICK, 50, 2000, 5, one) == Plan((350,), 5)
+    with pytest.raises(TooShort):
+        make_plan(90, QUICK, 50, 2000, 5, one)
+
+
 def test_lengths_are_multiples_of_an_epoch_up_to_the_longest():
     assert plan(1e9, epoch=2, longest=12) == Plan((4, 12), 100)
     assert plan(1e9, epoch=7, longest=300) == Plan((28, 84, 252), 100)
@@ -204,6 +212,7 @@ def test_a_folder_is_one_processs_alone(folder):
         lambda content: content.update(seconds=float("nan")),
         lambda content: content.update(failed={"7": "NaN"}),
         lambda content: content.update(changes=[{}, {"loss": "--import_modules=theirs"}]),
+        lambda content: content.update(changes=[{}, {"dataset": "--dataset=photos"}]),
         lambda content: content.update(changes=[{}, {"import_modules": "--import_modules=theirs"}]),
         lambda content: content.update(changes=[{}, {"loss": "--loss=circle\n--import_modules=theirs"}]),
         lambda content: content.update(measured=[{**MEASURED, "score": "0.5"}]),

@@ -44,6 +44,16 @@ def test_a_trial_is_a_run_on_the_training_classes():
     assert (own.run.members, own.length.patience, own.evaluation.evaluate_on) == (0, 0, "test")
 
 
+def test_a_trial_may_have_another_dataset():
+    settings, serialized = flags.parse("--dataset=embeddings(path='a', test_classes=0.3)")
+    changes = {"dataset": "--dataset=embeddings(path='b', test_classes=0.3)", "loss": "--loss=circle"}
+    for given, path in (({}, "a"), (changes, "b")):
+        own = flags.parse("\n".join(trial_flags(settings, serialized, 50, given).values()))[0]
+        ((_, arguments),) = registry.parse(own.data.dataset)
+        assert arguments["dataset"] == f"embeddings(path='{path}', test_classes=0.3)"
+        assert own.batches.loss == ("circle" if given else "triplet")
+
+
 @pytest.mark.parametrize("seeds", [["--seed=3"], ["--validation_seed=5"]])
 def test_it_is_measured_on_the_classes_that_validation_holds_out(photos, seeds):
     about = ["--dataset=folder", f"--data_dir={photos}", "--evaluate_on=validation", "--validation_classes=0.5"]
@@ -110,7 +120,8 @@ def made(tmp_path, monkeypatch):
         seconds = iter(range(0, 1000, 20))
         monkeypatch.setattr(trials, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
         state = SearchState({}, changes=[{}, {"loss": "--loss=circle"}])
-        return Trials(SearchDirectory(tmp_path), state, {"loss": "--loss=triplet", "seed": "--seed=0"}), process
+        own = {"loss": "--loss=triplet", "seed": "--seed=0"}
+        return Trials(SearchDirectory(tmp_path), state, lambda changes: {**own, **changes}), process
 
     return make
 

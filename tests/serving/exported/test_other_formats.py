@@ -1,5 +1,6 @@
 """Models for ONNX Runtime and LiteRT agree with the SavedModel that they are made of, and run with these alone."""
 
+import math
 import shutil
 import sys
 
@@ -27,6 +28,36 @@ def test_embeddings_of_any_number_of_images_agree(tmp_path):
         found = embedded_alone(folder / "model.onnx", images[:count])
         assert found.shape == (count, 16)
         np.testing.assert_allclose(found, expected[:count], atol=1e-5)
+
+
+def test_the_complement_of_the_error_function_and_tensors_that_are_no_variables_are_converted(tmp_path):
+    """As the networks of keras-hub have them: an exact GELU, and the numbers of positions."""
+    pytest.importorskip("tf2onnx", reason=WITHOUT.format("onnx"))
+    pytest.importorskip("onnxruntime", reason=WITHOUT.format("onnx"))
+    module = tf.Module()
+    module.weight, module.numbers = tf.Variable([2.0, -1.0, 0.5]), tf.constant([2, 0, 1])
+
+    def embed(images):
+        return {"embedding": tf.nn.gelu(tf.gather(images * module.weight, module.numbers, axis=1), approximate=False)}
+
+    module.embed = tf.function(embed, [tf.TensorSpec([None, 3], name="images")])
+    tf.saved_model.save(module, str(tmp_path), signatures={"embed_images": module.embed})
+    write_onnx(tmp_path)
+    images = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    values = (images * module.weight.numpy())[:, [2, 0, 1]]
+    expected = [[each * (1 + math.erf(each / math.sqrt(2))) / 2 for each in row] for row in values.tolist()]
+    np.testing.assert_allclose(embedded_alone(tmp_path / "model.onnx", images), expected, atol=1e-6)
+
+
+def test_a_model_with_an_operation_that_litert_lacks_is_told(tmp_path):
+    module = tf.Module()
+    module.embed = tf.function(
+        lambda images: {"embedding": tf.roll(images, 1, 1)}, [tf.TensorSpec([None, 3], name="images")]
+    )
+    tf.saved_model.save(module, str(tmp_path / "model"), signatures={"embed_images": module.embed})
+    with pytest.raises(ValueError, match="cannot be exported to LiteRT, which does not have Roll. Export it without"):
+        write_lite(tmp_path / "model", "float32")
+    assert not (tmp_path / "model" / "model.tflite").exists()
 
 
 def test_a_model_with_an_operation_that_onnx_lacks_is_told(tmp_path):

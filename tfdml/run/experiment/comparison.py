@@ -5,6 +5,7 @@ import string
 
 import numpy as np
 
+from pipelines.stored import StoredVectors
 from tfdml.evaluation.comparison import compare, compare_all, compare_pairs, right_by_all
 from tfdml.evaluation.metrics import PairMetric, RankMetric, metric_of
 from tfdml.run.directory.run_directory import RunDirectory
@@ -34,7 +35,7 @@ def compare_runs(groups, which="best", metrics=(), *, bootstrap="classes", sampl
     changes = {**AMONG_RUNS, **({"metrics": list(metrics)} if metrics else {}), **dict(changes)}
     opened = {run_dir: trained(run_dir, which, changes) for run_dir in every}
     experiments = {run_dir: experiment for run_dir, (experiment, _) in opened.items()}
-    check_alike(experiments)
+    check_alike(experiments, any_features=True)
     experiment = experiments[every[0]]
     of_queries, of_pairs = compared_metrics(experiment, metrics, bootstrap)
     by_name = {"recall_at_1": metric_of("recall_at_1")} | {metric.name: metric for metric in of_queries}
@@ -104,23 +105,31 @@ def means_over_queries(protocol, specs=()):
     return over_queries
 
 
-def check_alike(experiments, doing="Compare"):
-    """Raises an error unless all runs are measured on the same queries in the same way; `doing` starts its advice."""
+def check_alike(experiments, doing="Compare", any_features=False):
+    """Raises an error unless all runs are measured on the same queries in the same way; `doing` starts its advice.
+
+    If `any_features`, runs may use stored features of different networks.
+    """
     for (first_dir, first), (second_dir, second) in itertools.pairwise(experiments.items()):
+        tests = first.splits.test, second.splits.test
+        # Features of the same images by different networks differ, so only their labels can be compared.
+        vectors = any_features and all(isinstance(each.images, StoredVectors) for each in tests)
+        dataset = ("datasets", lambda each: each.settings.data.dataset, f"{doing} runs on the same dataset.")
         for what, property_of, advice in (
-            ("datasets", lambda each: each.settings.data.dataset, f"{doing} runs on the same dataset."),
+            *([] if vectors else [dataset]),
             ("protocols", _protocol, f"{doing} runs with the same protocol."),
             ("metrics", _metrics, "Set --metrics."),
         ):
             one, other = property_of(first), property_of(second)
             if one != other:
                 raise ValueError(f"{first_dir} and {second_dir} have different {what}: {one} and {other}. {advice}")
-        one, other = first.splits.test, second.splits.test
         # Identities are the names of images without their folder, which may differ.
-        if not all(np.array_equal(getattr(one, name), getattr(other, name)) for name in ("identities", *COLUMNS)):
+        columns = COLUMNS if vectors else ("identities", *COLUMNS)
+        if not all(np.array_equal(*(getattr(each, name) for each in tests)) for name in columns):
             raise ValueError(
-                f"{first_dir} and {second_dir} have different test images ({len(one)} and {len(other)}), so their "
-                "queries differ. Check their --data_dir and --ignore_images, and whether the images have changed since."
+                f"{first_dir} and {second_dir} have different test images ({len(tests[0])} and {len(tests[1])}), so "
+                "their queries differ. Check their --data_dir and --ignore_images, and whether the images have changed "
+                "since."
             )
 
 

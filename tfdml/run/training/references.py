@@ -24,7 +24,9 @@ from tfdml.runtime.keras_internals import names_forgotten
 
 # Name of the teacher's vectors of the test images.
 TEST = "teacher_test"
-OTHER_TEACHER = "Set --teacher to a run directory, a .keras file or a folder of python -m tfdml.embed."
+OTHER_TEACHER = (
+    "Set --teacher to a run directory, a .keras file, an exported model or a folder of python -m tfdml.embed."
+)
 
 
 class References:
@@ -35,9 +37,10 @@ class References:
 
     `vectors` maps names, such as `"teacher"`, to arrays `[N, d]` of the training images, or of the `anchors` for
     `"initial"`. `test` are the teacher's vectors of the test images, or None. `about` describes the teacher.
+    `open_exported` opens a teacher that is the folder of an exported model.
     """
 
-    def __init__(self, experiment, run):
+    def __init__(self, experiment, run, open_exported=None):
         self._experiment, self._folder, self._resumes = experiment, run.references, run.has_checkpoint
         batches = experiment.settings.batches
         recorded = run.recorded_dataset() if self._resumes else {}
@@ -53,7 +56,7 @@ class References:
         if self._path and not self._resumes:
             # A resumed run creates no such model, and the names of its variables must be the same.
             with names_forgotten():
-                self._teacher = opened(self._path)
+                self._teacher = opened(self._path, open_exported)
 
     @functools.cached_property
     def teacher_dims(self):
@@ -171,18 +174,18 @@ class References:
             return experiment.embed(model, split)
 
 
-def opened(path):
-    """Returns the `ImageEmbedder` or the `EmbeddingShards` of a teacher. Raises a ValueError for anything else."""
+def opened(path, open_exported=None):
+    """Returns the model or the `EmbeddingShards` of a teacher. Raises a ValueError for anything else."""
     if not os.path.exists(path):
         raise FileNotFoundError(f"--teacher={path} does not exist. {OTHER_TEACHER}")
     if (Path(path) / MANIFEST).is_file():
         return EmbeddingShards(path)
-    if not is_loadable(path):
-        exported = (Path(path) / "saved_model.pb").is_file()
-        how = f"Embed the images first: python -m tfdml.embed --model={path}." if exported else OTHER_TEACHER
-        raise ValueError(f"--teacher={path} is neither a model nor a folder of embeddings. {how}")
+    # The folder of an exported model may contain its versions.
+    is_exported = any(each for place in ("", "*/") for each in Path(path).glob(f"{place}saved_model.pb"))
+    if not is_loadable(path) and not is_exported:
+        raise ValueError(f"--teacher={path} is neither a model nor a folder of embeddings. {OTHER_TEACHER}")
     try:
-        return load(path)
+        return load(path) if is_loadable(path) else open_exported(path)
     except ValueError as error:
         raise ValueError(f"--teacher={path}: {error}") from None
 

@@ -111,11 +111,12 @@ LOGGER = logging.getLogger(__name__)
 LOST_WORKER = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError)
 
 
-def train(settings, run, serialized):
+def train(settings, run, serialized, open_exported=None):
     """Trains or resumes the run in a run directory. Returns the result.
 
     A complete run continues if the settings make it longer. Only the first worker returns a result, the others None.
-    `serialized` are the settings as `{name: "--name=value"}`, which identify a run.
+    `serialized` are the settings as `{name: "--name=value"}`, which identify a run. `open_exported` opens a
+    teacher that is an exported model.
     """
     settings, serialized, longer = going_on(run, settings, serialized)
     run.check_claim(serialized, may_change=LENGTH if longer else ())
@@ -150,7 +151,7 @@ def train(settings, run, serialized):
     stop = StopRequest()
     try:
         with experiment.naming_unreadable():
-            result = _train(experiment, run, serialized, stop, longer)
+            result = _train(experiment, run, serialized, stop, longer, open_exported)
     except LOST_WORKER as error:
         if devices != "workers":
             raise
@@ -166,11 +167,11 @@ def train(settings, run, serialized):
     return result if experiment.chief else None
 
 
-def _train(experiment, run, serialized, stop, longer):
+def _train(experiment, run, serialized, stop, longer, open_exported):
     settings, chief = experiment.settings, experiment.chief
     # Batches that are too large fail before the weights of a backbone are downloaded.
     drawn = make_sampler(settings.batches.sampler, experiment.splits, settings.evaluation)
-    references = References(experiment, run)
+    references = References(experiment, run, open_exported)
     build = functools.partial(build_model, experiment, drawn, references.teacher_dims)
     model, sampler, length = build()
     references.compute(model, build)

@@ -10,7 +10,7 @@ from tfdml.console.command import aligned
 from tfdml.files.checked import write_atomically
 from tfdml.run.directory.run_directory import MOST_GROUPS, TAKEN
 from tfdml.run.experiment.comparison import compare_runs
-from tfdml.run.tuning.state import Cost, TooShort, going_on, make_plan, shortest
+from tfdml.run.tuning.state import SHAPES, Cost, TooShort, going_on, make_plan, shortest
 from tfdml.run.tuning.trials import KILLED, TrialFailed
 
 # The number of the trial with the default settings, except for the flags that the user has set.
@@ -22,10 +22,14 @@ class Halving:
 
     `save` writes the state. `train` accepts the number of a trial and a number of steps, trains the trial up to that
     step, and returns its `RungScore` or raises `TrialFailed`. `drawn` are the alternatives from `draw`. Lengths are
-    multiples of `epoch` steps and at most `longest`. `clock` returns the time in seconds.
+    multiples of `epoch` steps and at most `longest`. Unless it `halves`, all trials have the same length. `clock`
+    returns the time in seconds.
     """
 
-    def __init__(self, state, save, train, *, seconds, drawn, epoch, longest, progress, clock=time.monotonic):
+    def __init__(
+        self, state, save, train, *, seconds, drawn, epoch, longest, progress, halves=True, clock=time.monotonic
+    ):
+        self.shapes = SHAPES if halves else ((1, len(drawn)),)
         self.state, self._save, self._train = state, save, train
         self.seconds, self.drawn, self.epoch, self.longest = seconds, drawn, epoch, longest
         self.progress, self._clock = progress, clock
@@ -69,7 +73,7 @@ class Halving:
             raise ValueError(self.state.failed[FIRST])
         left, cost = self.seconds - self.state.seconds, self._cost()
         try:
-            self.state.plan = make_plan(left, cost, self.epoch, self.longest, len(self.drawn))
+            self.state.plan = make_plan(left, cost, self.epoch, self.longest, len(self.drawn), self.shapes)
         except TooShort as short:
             raise ValueError(
                 f"--minutes={self.seconds / 60:g} is too short for a search. The first {length} steps took "
@@ -166,8 +170,10 @@ def finalists(state):
     return [each for each in ranked if each.steps == ranked[0].steps]
 
 
-def leads(state, folder, changes):
-    """Returns the `Lead` of the best trial over the default settings and over the second-best trial.
+def leads(state, folder, changes, named=None):
+    """Returns the `Lead` of the best trial over others, `named` as pairs of a name and a trial number.
+
+    If `named` is None, the others are the default settings and the second-best trial.
 
     The best of many equal trials is ahead by chance. So all finalists are compared with each other, with simultaneous
     intervals that hold whichever trial is the best. `changes` replaces settings of the runs that are measured.
@@ -176,19 +182,23 @@ def leads(state, folder, changes):
     # There is no interval for a single class, or for a metric that is not a mean over queries.
     if not others or not winner.interval:
         return []
-    recipe = [each for each in others if each.trial == FIRST]
-    second = [each for each in others[:1] if each not in recipe]
-    # The last place is for the winner. If there are too many finalists, the worst are dropped, but never the first
-    # trial.
-    rest = [*recipe, *(each for each in others if each not in recipe)][: MOST_GROUPS - 1]
+    if named is None:
+        recipe = [(RECIPE, FIRST) for each in others if each.trial == FIRST]
+        named = recipe + [("the second-best trial", each.trial) for each in others[:1] if each.trial != FIRST]
+    asked = {trial: place for place, (_, trial) in enumerate(named)}
+    # The last place is for the winner. If there are too many finalists, the worst are dropped, but never a named trial.
+    rest = sorted(others, key=lambda each: asked.get(each.trial, len(asked)))[: MOST_GROUPS - 1]
     runs = [[str(folder.trial(each.trial))] for each in (*rest, winner)]
     compared = compare_runs(runs, metrics=[state.metric], bootstrap="classes", changes=changes)["metrics"][state.metric]
     pairs = compared.get("pairs", [compared])
     # The winner is the last run, the second of its pairs, which are in the order of the others.
     of_winner = [pair for pair in pairs if pair.get("second") == pairs[-1].get("second")]
     by_trial = {each.trial: pair for each, pair in zip(rest, of_winner, strict=True)}
-    named = [(RECIPE, each.trial) for each in recipe] + [("the second-best trial", each.trial) for each in second]
-    return [Lead(name, by_trial[trial]["difference"], by_trial[trial]["interval"]) for name, trial in named]
+    return [
+        Lead(name, by_trial[trial]["difference"], by_trial[trial]["interval"])
+        for name, trial in named
+        if trial in by_trial
+    ]
 
 
 def table(state):

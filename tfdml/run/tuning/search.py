@@ -6,7 +6,7 @@ import logging
 from tfdml.console import scores
 from tfdml.console.progress_bar import ProgressBar, verbosity
 from tfdml.run.experiment.length import STEPS
-from tfdml.run.tuning import outcome
+from tfdml.run.tuning import backbones, outcome
 from tfdml.run.tuning.outcome import Halving
 from tfdml.run.tuning.state import ETA, SPACE, TIME, SearchDirectory, draw, shortest
 from tfdml.run.tuning.trials import Trials, trial_flags
@@ -56,34 +56,49 @@ class SearchProgress:
 EPOCH = 50
 
 
-def search(settings, serialized, fixed, *, tune_dir, minutes, more=()):
+def search(settings, serialized, fixed, *, tune_dir, minutes, more=(), features=()):
     """Starts or resumes a search, runs it until the time is over. Writes the best settings.
 
     The first trial has the `settings`, which `serialized` contains as `{name: "--name=value"}`. No trial changes the
-    flags named in `fixed`. `more` are additional flags for the processes of trials. Returns the `SearchState`, a list
-    of `Lead` of the best trial, the path of its flagfile, and the path of its run.
+    flags named in `fixed`. `more` are additional flags for the processes of trials. If there are `features`, paths of
+    stored features of the same photos, all trials have the same length; see `backbones.alternatives`.
+    Returns the table and the sentences of the outcome, the path of the best flagfile, and the path of its run.
     """
     epoch, longest = lengths_of(settings.length)
-    drawn = draw(serialized, fixed, settings.run.seed)
+    compared = backbones.stored_features(features)
+    set_by_trials = [
+        name for name in ([backbones.FLAG, *backbones.CHOICES] if features else SPACE) if name not in fixed
+    ]
+    if features:
+        drawn = backbones.alternatives(compared, serialized, fixed)
+    else:
+        drawn = draw(serialized, fixed, settings.run.seed)
     if not drawn:
         raise ValueError(
             f"There is nothing to search for, because all of {_flags(SPACE)} are set. Remove some of them."
         )
     folder = SearchDirectory(tune_dir)
-    set_by_trials = [name for name in SPACE if name not in fixed]
     identity = {**serialized, TIME: f"--{TIME}={minutes:g}", "choice": f"a choice of {_flags(set_by_trials)}"}
+    identity |= {backbones.FLAG: f"--{backbones.FLAG}={','.join(features)}"} if features else {}
     with folder.claimed(identity) as state:
-        trials = Trials(folder, state, trial_flags(settings, serialized, epoch), more)
+        trials = Trials(folder, state, functools.partial(trial_flags, settings, serialized, epoch), more)
         progress, save = SearchProgress(60 * minutes), functools.partial(folder.write, state)
-        options = {"drawn": drawn, "epoch": epoch, "longest": longest, "progress": progress}
+        options = {"drawn": drawn, "epoch": epoch, "longest": longest, "progress": progress, "halves": not features}
         halving = Halving(state, save, trials, seconds=60 * minutes, **options)
         trials.tick = halving.tick
         LOGGER.info("The output of the trials is written to %s.", folder.log(0).parent / "*.log")
         halving.run()
         progress.end()
-        leads = outcome.leads(state, folder, {"import_modules": list(settings.run.import_modules)})
+        modules = {"import_modules": list(settings.run.import_modules)}
         winner = outcome.write_best(state, folder, serialized, settings.length.steps, epoch)
-        return state, leads, folder.best_flags, folder.trial(winner.trial)
+        if features:
+            named = [(each.name, score.trial) for each, score in backbones.best_trials(state, compared)[1:]]
+            leads = outcome.leads(state, folder, modules, named)
+            told = backbones.table(state, compared, folder), backbones.sentences(state, compared, leads)
+        else:
+            leads = outcome.leads(state, folder, modules)
+            told = outcome.table(state), outcome.sentences(state, leads)
+        return *told, folder.best_flags, folder.trial(winner.trial)
 
 
 def lengths_of(length):

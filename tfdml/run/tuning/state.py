@@ -88,7 +88,7 @@ def shortest(epoch):
     return EPOCHS * epoch
 
 
-def make_plan(left, cost, epoch, longest, most):
+def make_plan(left, cost, epoch, longest, most, shapes=SHAPES):
     """Returns the `Plan` with the most trials that fit into the time or, if all of them fit, with longer trials.
 
     The first rung takes at least about as long as a process needs to start. Raises `TooShort` if even the smallest plan
@@ -100,13 +100,14 @@ def make_plan(left, cost, epoch, longest, most):
         epoch: Steps per epoch; all lengths are multiples of it.
         longest: Maximum number of steps.
         most: Number of available alternatives.
+        shapes: Pairs of a number of rungs and the minimum number of alternatives for it.
     """
 
     def fits(plan):
         return plan.seconds(cost, shortest(epoch)) <= PLANNED * left
 
     # With a single alternative, there is nothing to halve.
-    for rungs, fewest in SHAPES if most > 1 else ((1, 1),):
+    for rungs, fewest in shapes if most > 1 else ((1, 1),):
         lengths = range(shortest(epoch), longest // ETA ** (rungs - 1) + 1, epoch)
         smallest = [Plan.of(rungs, first, fewest) for first in lengths if fewest <= most]
         if fitting := [plan for plan in smallest if fits(plan)]:
@@ -168,8 +169,9 @@ def draw(first, fixed, seed, space=None):
     return drawn
 
 
-# All flags that a trial may change.
-NAMES = {name for choices in SPACE.values() for choice in choices for name in choice}
+# The start of all flags that a trial may change. Among datasets, only stored features can be compared.
+STARTS = {name: f"--{name}=" for choices in SPACE.values() for choice in choices for name in choice}
+STARTS |= {"initial_embedding": "--initial_embedding=", "dataset": "--dataset=embeddings("}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -273,7 +275,7 @@ def _is_number(value):
 def _may_change(changes):
     """Whether these flags are in the search space. Others, such as --import_modules, could run malicious code."""
     return all(
-        name in NAMES and line.startswith(f"--{name}=") and len(line.splitlines()) == 1
+        name in STARTS and line.startswith(STARTS[name]) and len(line.splitlines()) == 1
         for name, line in changes.items()
     )
 

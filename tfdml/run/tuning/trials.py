@@ -41,18 +41,19 @@ def train_in_process(arguments, log, tick, every=TICK):
     return errors[-1] if errors else f"It failed with exit status {status}. For its output, see {log}."
 
 
-def trial_flags(settings, serialized, epoch):
-    """Returns the flags that all trials share.
+def trial_flags(settings, serialized, epoch, changes=()):
+    """Returns the flags of a trial that differs from the first one by `changes`, `{name: "--name=value"}`.
 
     The dataset of a trial contains only training classes; those that `--evaluate_on=validation` holds out are its test
     set. An epoch has `epoch` steps.
     """
-    data, evaluation = settings.data, settings.evaluation
+    data, evaluation, changes = settings.data, settings.evaluation, dict(changes)
+    dataset = changes.pop("dataset", serialized["dataset"]).partition("=")[2]
     seed = validation_seed_of(evaluation, settings.run.seed)
     left_out = f", ignore_images={data.ignore_images!r}" if data.ignore_images else ""
-    arguments = f"dataset={data.dataset!r}, held_out={evaluation.validation_classes}, seed={seed}{left_out}"
-    changes = {"dataset": f"training_classes({arguments})", "steps_per_epoch": epoch, **values_of("in_trials")}
-    return {**serialized, **written(changes)}
+    arguments = f"dataset={dataset!r}, held_out={evaluation.validation_classes}, seed={seed}{left_out}"
+    own = {"dataset": f"training_classes({arguments})", "steps_per_epoch": epoch, **values_of("in_trials")}
+    return {**serialized, **written(own), **changes}
 
 
 class TrialFailed(Exception):
@@ -60,7 +61,7 @@ class TrialFailed(Exception):
 
 
 class Trials:
-    """Trains trials in a `SearchDirectory` with the flags of `trial_flags`, and measures their `Cost`."""
+    """Trains trials in a `SearchDirectory`, and measures their `Cost`. `flags` returns the flags for some changes."""
 
     def __init__(self, folder, state, flags, more=()):
         self.folder, self.state, self.flags, self.more = folder, state, flags, more
@@ -82,7 +83,7 @@ class Trials:
         # If an earlier search was killed, its process may still be ending.
         run.check_free(ENDING)
         begun, taken = time.monotonic(), max((event["step"] for event in run.events("train")), default=0)
-        flags = {**self.flags, **self.state.changes[number], "steps": f"--steps={steps}"}
+        flags = {**self.flags(self.state.changes[number]), "steps": f"--steps={steps}"}
         arguments = [*flags.values(), f"--run_dir={run.path}", *self.more]
         failed = train_in_process(arguments, self.folder.log(number), self.tick)
         if failed and (is_full(failed) or failed.startswith(TAKEN)):
