@@ -151,6 +151,7 @@ def _add(values, in_engine):
         if not ImageList.is_dataset(values.images):
             command.refuse_unused(["data_dir", "split"], "--images reads files from the working directory")
         source = ImageList.of(values.images, data_dir=values.data_dir, split=values.split)
+        source = source.inside(values.out) if values.add and not in_engine else source
         paths = source.paths
     about = {"model": values.model, "kind": values.kind}
     about["attributes"] = read_attributes(values.attributes, paths) if values.attributes else None

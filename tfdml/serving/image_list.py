@@ -90,11 +90,13 @@ class ImageList:
 
     Paths are absolute. The name of a part of an image is its path followed by its box; see `with_box`. For a dataset in
     memory, they are unique names instead, and `contents` is an object array of file contents, or `StoredImages`.
+    Relative paths of files, see `inside`, are below the folder `root`.
     """
 
     paths: list
     labels: list
     contents: np.ndarray | StoredImages | None = None
+    root: str = ""
 
     def __len__(self):
         return len(self.paths)
@@ -173,7 +175,19 @@ class ImageList:
 
     def files(self):
         """Returns the paths of the files of all images, without boxes. Names of images in memory stay as they are."""
-        return self.paths if self.contents is not None else [parted(path)[0] for path in self.paths]
+        if self.contents is not None:
+            return self.paths
+        return [os.path.join(self.root, parted(path)[0]) for path in self.paths]
+
+    def inside(self, folder):
+        """Returns the list with the names that files have in an index, if the index's folder contains them.
+
+        An index stores images of a dataset in memory in the folder `images`, and names them relative to the index.
+        """
+        root = os.path.abspath(folder)
+        stored = os.path.join(root, "images", "")
+        names = [os.path.relpath(path, root) if path.startswith(stored) else path for path in self.paths]
+        return self if self.contents is not None else dataclasses.replace(self, paths=names, root=root)
 
     def tiled(self, tiles):
         """Returns the list of the tiles of all images, with boxes from `tile_boxes`."""
@@ -201,7 +215,7 @@ class ImageList:
                     raise
                 raise OSError(str(error)) from None
         name, box = parted(self.paths[row])
-        path = Path(name)
+        path = Path(self.root, name)
         if not path.is_file():
             raise FileNotFoundError("the file does not exist" if not path.exists() else "it is not a file")
         if path.stat().st_size > MOST_BYTES:
@@ -209,7 +223,7 @@ class ImageList:
         if box is None:
             return path.read_bytes()
         try:
-            return cropped_file(name, box)
+            return cropped_file(str(path), box)
         except BoxError as error:
             raise OSError(str(error)) from None
 
@@ -217,7 +231,7 @@ class ImageList:
         """Returns the `ImageList` of a range of rows."""
         chosen = slice(rows.start, rows.stop)
         contents = None if self.contents is None else self.contents[chosen]
-        return ImageList(self.paths[chosen], self.labels[chosen], contents)
+        return ImageList(self.paths[chosen], self.labels[chosen], contents, self.root)
 
     @classmethod
     def _of_folder(cls, root):
