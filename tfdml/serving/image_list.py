@@ -240,7 +240,9 @@ class ImageList:
         files = [path for path in files if not any(part.startswith(".") for part in path.relative_to(root).parts)]
         found = _images_among(files)
         if not found:
-            raise ValueError(f"{root} contains no images. Expected files that end in {', '.join(ENDINGS)}.")
+            archives = sorted({path.suffix for path in files if is_archive(path)})
+            hint = f" For images in archives, use a pattern, such as '{root}/*{archives[0]}'." if archives else ""
+            raise ValueError(f"{root} contains no images. Expected files that end in {', '.join(ENDINGS)}.{hint}")
         return cls._below(root, found)
 
     @classmethod
