@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -44,14 +45,14 @@ def read_image_table(file):
 
     Labels are `None` for images without one. The boxes are `None` if the table has no columns for them.
     """
-    columns = (_of_csv if Path(file).suffix == ".csv" else _of_parquet)(file)
+    columns, place = (_of_csv if Path(file).suffix == ".csv" else _of_parquet)(file)
     missing = next((row for row, path in enumerate(columns["path"]) if not path), None)
     if missing is not None:
-        raise ValueError(f"{file}: row {missing} has no path. Every image needs one.")
+        raise ValueError(f"{file}: {place(missing)} has no path. Every image needs one.")
     count, boxes = len(columns["path"]), None
     if has_boxes(columns, file):
         boxes = [
-            box_of_row({name: columns[name][row] for name in COLUMNS}, f"{file}, row {row}") for row in range(count)
+            box_of_row({name: columns[name][row] for name in COLUMNS}, f"{file}, {place(row)}") for row in range(count)
         ]
         check_units(boxes, file)
     labels = [None if label in (None, "") else str(label) for label in columns.get("label", [None] * count)]
@@ -59,8 +60,10 @@ def read_image_table(file):
 
 
 def _of_csv(file):
+    """Returns the columns of a table, and a function from a row to its place in the file, for errors."""
     header, rows = read_table(file, lambda header: _check(file, header))
-    return {name: [row[name] for row, _ in rows] for name in ("path", "label", *COLUMNS) if name in header}
+    columns = {name: [row[name] for row, _ in rows] for name in ("path", "label", *COLUMNS) if name in header}
+    return columns, lambda row: f"line {rows[row][1]}"
 
 
 def _of_parquet(file):
@@ -68,7 +71,7 @@ def _of_parquet(file):
         found = read_columns(file, ("path", "label", *COLUMNS), check=lambda names: _check("it", names))
         if not is_of_texts(found["path"]):
             raise ValueError(f"the column path must contain texts, but its type is {found['path'].type}")
-        return {name: values_of(found[name]) for name in found.column_names}
+        return {name: values_of(found[name]) for name in found.column_names}, lambda row: f"row {row}"
     except (OSError, ValueError) as error:
         raise ValueError(f"{file} cannot be read: {error}.") from error
 
@@ -78,6 +81,7 @@ def _check(file, header):
         raise ValueError(
             f"{file} has the columns {header}. Expected one column path and, for labels, one column label."
         )
+    has_boxes(header, file)
 
 
 __all__ = ["ImageList", "box_of_text", "read_image_table", "with_box"]
@@ -287,9 +291,13 @@ class ImageList:
         paths = [os.path.abspath(local(path, f"{file}: ")) for path, _ in pairs]
         if boxes is not None:
             paths = list(map(with_box, paths, boxes))
-        if not paths or len(set(paths)) < len(paths):
-            what = "an image twice" if boxes is None else "a box twice"
-            raise ValueError(f"{file} lists {what if paths else 'no images'}. Expected each image once.")
+        if not paths:
+            raise ValueError(f"{file} lists no images. Expected one row per image.")
+        if len(set(paths)) < len(paths):
+            (twice, _), *_ = Counter(paths).most_common(1)
+            is_list = file.suffix not in (".csv", ".parquet")
+            hint = "" if boxes or is_list else f" For several objects in an image, add the columns {','.join(COLUMNS)}."
+            raise ValueError(f"{file} lists {'a box' if boxes else 'an image'} twice: {twice}. Use it once.{hint}")
         return cls(paths, [label or None for _, label in pairs])
 
     @classmethod
