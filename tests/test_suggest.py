@@ -59,7 +59,8 @@ def test_the_commands_of_the_page_run(folder, index, tmp_path):
     found = last_json(done)
     assert (found["unlabeled"], found["labeled"]) == (22, 9) and 15 <= len(found["images"]) <= 21
     assert sum(each["path"].endswith(("/20.png", "/copy.png")) for each in found["images"]) <= 1
-    assert f"Proposed {len(found['images'])} of 22 images without a label. Open" in done.stdout
+    assert f"Proposed {len(found['images'])} of 22 images without a label. The others are duplicates" in done.stdout
+    assert f"Next: python -m tfdml.index --images=labels.csv --out={index} --add --update" in done.stdout
     data = data_of(tmp_path / "suggestions" / "labels.html")
     assert data["choices"] == ["class 0", "class 1", "class 2"] and len(data["paths"]) == 31
     assert [data["paths"][each["row"]] for each in data["asked"]] == [each["path"] for each in found["images"]]

@@ -152,8 +152,9 @@ def test_the_command_of_the_page_trains(folder, tmp_path):
     import re
     import shlex
 
-    (command,) = [shlex.split(line)[2:] for line in SECTION.splitlines() if line.startswith("python -m tfdml.train")]
-    module, *flags = command
+    teach, train = [shlex.split(line)[2:] for line in SECTION.splitlines() if line.startswith("python -m tfdml.")]
+    assert teach == ["tfdml.embed", "--model=pretrained", "--images=photos", "--out=embedded"]
+    module, *flags = train
     flags = [re.sub(r"=(photos)$", rf"={folder}/\1", flag) for flag in flags]
     flags = [flag.replace("'embedded'", f"'{folder}/taught'").replace("pairs=32", "pairs=2") for flag in flags]
     flags = [flag.replace("=runs/", f"={tmp_path}/runs/") for flag in flags]
