@@ -182,7 +182,7 @@ def _add(values, in_engine):
 
 
 def _delete(values, in_engine):
-    from pipelines.boxes import joined_names
+    from tfdml.serving.image_list import joined_names
     from tfdml.serving.index.build import compact_index, delete_images
     from tfdml.serving.index.stores.engine import unload
 

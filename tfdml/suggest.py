@@ -40,9 +40,8 @@ def main():
     command.import_package()
     # TensorFlow would log how it loads the model.
     logging.set_verbosity(logging.WARNING)
-    from tfdml.neighbors.suggestions import MOST
     from tfdml.reporting.labeling_page import write_labeling_page
-    from tfdml.serving.index.samples import pixels_of, proposals
+    from tfdml.serving.index.samples import MOST_PROPOSED, pixels_of, proposals
     from tfdml.serving.index.searcher import Searcher
 
     options = {"decisions": values.decisions, "duplicates": values.duplicates, "seed": values.seed}
@@ -51,7 +50,7 @@ def main():
     title = f"{len(asked):,} images of {name} to label"
     page = write_labeling_page(values.out, title, paths, labels, asked, lambda row: pixels_of(paths[row]))
     count, ignored = labels.count(None), ""
-    if len(asked) < min(values.count, count, MOST):
+    if len(asked) < min(values.count, count, MOST_PROPOSED):
         ignored = f" The others are duplicates of labeled or proposed images, see --duplicates={values.duplicates:g}."
     print(
         f"Proposed {len(asked):,} of {count:,} images without a label.{ignored} Open {page} in a browser to label them."

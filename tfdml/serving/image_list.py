@@ -23,6 +23,7 @@ from pipelines.boxes import (
     cropped,
     cropped_file,
     has_boxes,
+    joined_names,
     parted,
     with_box,
 )
@@ -84,7 +85,7 @@ def _check(file, header):
     has_boxes(header, file)
 
 
-__all__ = ["ImageList", "box_of_text", "read_image_table", "with_box"]
+__all__ = ["ImageList", "box_of_text", "joined_names", "read_image_table", "with_box"]
 SPEC = re.compile(r"\w+(\(.*\))?", re.DOTALL)
 
 

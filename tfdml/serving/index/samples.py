@@ -10,7 +10,7 @@ from pipelines.images.decoding import image_of
 from pipelines.reading.unreadable import READING_ERRORS
 from tfdml.files.shards import MANIFEST, EmbeddingShards
 from tfdml.neighbors.nearest import compared_vectors
-from tfdml.neighbors.suggestions import suggested
+from tfdml.neighbors.suggestions import MOST, suggested
 from tfdml.serving.embedding import embed_rows
 from tfdml.serving.image_list import ImageList
 from tfdml.serving.index.stores.folder_store import FolderStore
@@ -89,6 +89,7 @@ def nearest_similarities(searcher, sample):
     return np.array(found)
 
 
+MOST_PROPOSED = MOST
 # Number of labeled images that are shown next to a proposed one.
 NEAR = 4
 
