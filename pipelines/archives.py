@@ -19,6 +19,8 @@ from tfdml.files.parquet_footer import declared_size
 from tfdml.files.shards import is_of_texts, read_columns, values_of
 
 ARCHIVES = (".tar", ".parquet")
+# Endings of tar files in which images cannot be read one at a time.
+COMPRESSED = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst")
 # Maximum number of bytes of a label's file. Records of crawled images have about two thousand.
 MOST_OF_LABEL = 2**20
 # Bytes of Parquet files that stay in memory, and of a group of rows, which is read as a whole and usually has 10 MB.
@@ -126,7 +128,7 @@ def _fingerprints(paths, shards, names):
 def is_archive(source):
     """Returns whether a path or a pattern means tar files, or Parquet files that do not list paths of images."""
     is_table = str(source).endswith(".parquet") and os.path.isfile(source) and "path" in _schema(source).names
-    return str(source).endswith(ARCHIVES) and not is_table
+    return str(source).endswith(ARCHIVES + COMPRESSED) and not is_table
 
 
 def files_of(source):
@@ -135,6 +137,8 @@ def files_of(source):
     pattern = f"{glob.escape(source)}/*" if os.path.isdir(source) else source
     found = [source] if os.path.isfile(source) else glob.glob(pattern, recursive=True)
     found = sorted(os.path.abspath(path) for path in found if path.endswith(ARCHIVES))
+    if not found and source.endswith(COMPRESSED):
+        raise ValueError(f"{source} is compressed. Expected .tar files. Decompress it, for example with gunzip.")
     if not found:
         raise FileNotFoundError(
             f"{source} does not exist or contains no archives. Expected the path of a {' or '.join(ARCHIVES)} file, a "
@@ -188,6 +192,9 @@ def _samples(path):
                     members[member.name] = member.offset_data, member.size
                 # Otherwise, the headers of all members stay in memory.
                 tar.members = []
+            if read_part(path, tar.offset, tarfile.BLOCKSIZE) != tarfile.NUL * tarfile.BLOCKSIZE:
+                # The module tarfile accepts a file that ends between two members.
+                raise tarfile.ReadError("unexpected end of data")
     except (tarfile.TarError, OSError, ValueError) as error:
         raise ValueError(f"{path} cannot be read as an uncompressed tar file ({error}). Unpack or copy it.") from None
     return samples.values()
@@ -216,19 +223,23 @@ def read_parquet(paths, image=None, label="label", required=True):
     that it stores. A missing label is an error if `required`.
     """
     schemas, rows, labels = [_schema(path) for path in paths], [], []
-    candidates = [field.name for field in schemas[0] if _holds_images(field.type)]
-    image = candidates[0] if image is None and len(candidates) == 1 else image
+    wanted = image
     for shard, (path, schema) in enumerate(zip(paths, schemas, strict=True)):
-        if image is None or schema.names.count(image) != 1 or not _holds_images(schema.field(image).type):
+        candidates = [field.name for field in schema if _holds_images(field.type)]
+        image = candidates[0] if image is None and len(candidates) == 1 else image
+        if candidates.count(image) != 1:
             raise ValueError(
-                f"{path} must have one column with the contents of image files, {image or 'or set image'}: bytes, or "
-                "structs with the field bytes. Received: "
+                f"{path} must have {'one column' if wanted is None else f'the column {wanted!r}'} with the contents of "
+                "image files: bytes, or structs with the field bytes. Received: "
                 f"{', '.join(f'{field.name} ({field.type})' for field in schema)}."
+                + (f" Use parquet(path=..., image={candidates[0]!r})." if candidates else "")
             )
         sizes = _group_sizes(path, image)
         labels += _parquet_labels(path, schema, label, required)
         group, number = np.repeat(np.arange(len(sizes)), sizes), np.arange(sum(sizes))
         rows.append([np.full(len(group), shard), group, number - np.cumsum([0, *sizes])[group], number])
+    if not sum(len(each[0]) for each in rows):
+        raise ValueError(f"{paths[0]} contains no images. Expected at least one row.")
     places = ParquetRows(*np.concatenate(rows, axis=1).astype(np.int32))
     return ParquetImages(RowGroups(paths, image), places), labels
 

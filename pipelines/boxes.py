@@ -33,6 +33,9 @@ NAME = re.compile(r"(.+)#xywh=(percent:)?([-\d.e,+]+)", re.DOTALL)
 def has_boxes(header: Sequence[str], source: object) -> bool:
     """Returns whether a table has the four columns of a box. Raises a ValueError if it has only some of them."""
     missing = [name for name in COLUMNS if name not in header]
+    for name in header:
+        if name not in COLUMNS and name.lower() in missing:
+            raise ValueError(f"{source} has a column {name}. For boxes, name it {name.lower()}.")
     if 0 < len(missing) < len(COLUMNS):
         raise ValueError(
             f"{source} has no column {missing[0]}. Expected all of {','.join(COLUMNS)} for boxes, or none of them."
@@ -42,13 +45,7 @@ def has_boxes(header: Sequence[str], source: object) -> bool:
 
 def box_of_row(row: Any, where: str) -> tuple[float, ...]:
     """Returns the box in a row of a table. `where` names the row in errors."""
-    try:
-        return checked_box([float(row[name]) for name in COLUMNS], where)
-    except (TypeError, ValueError) as error:
-        if not isinstance(error, BoxError):
-            given = [row[name] for name in COLUMNS]
-            raise BoxError(f"{where}: {','.join(COLUMNS)} must be numbers. Received: {given!r:.100}.") from None
-        raise
+    return checked_box([row[name] for name in COLUMNS], where)
 
 
 def box_of_text(text: str, where: str) -> tuple[float, ...]:
@@ -70,7 +67,11 @@ def checked_box(numbers: Sequence[float], where: str = "") -> tuple[float, ...]:
         numbers: Left, top, right and bottom.
         where: What has the box, for errors.
     """
-    found = tuple(map(float, numbers))
+    try:
+        found = tuple(map(float, numbers))
+    except (TypeError, ValueError):
+        given = f"{','.join(COLUMNS)} must be numbers. Received: {numbers!r:.100}"
+        raise BoxError(f"{where or 'box'}: {given}.") from None
     if len(found) != len(COLUMNS):
         raise BoxError(f"{where or 'box'} must have four numbers, {','.join(COLUMNS)}. Received: {len(found)} numbers.")
     shown = f"{where}{': the' if where else 'The'} box {', '.join(f'{each:g}' for each in found)}"
@@ -134,6 +135,18 @@ def parted(name: str) -> tuple[str, tuple[float, ...] | None]:
         return match[1], checked_box([min(round(each / 100, 8), 1) for each in box] if match[2] else box)
     except (TypeError, ValueError, OverflowError):
         return name, None
+
+
+def joined_names(words: Sequence[str]) -> list[str]:
+    """Returns the names in a text that was split at commas, of which the boxes have three."""
+    found = []
+    for word in words:
+        begun = re.search(r"#xywh=[-\w:.,+]*$", found[-1]) if found else None
+        if begun and begun[0].count(",") < 3 and re.fullmatch(r"[-\d.e+]+", word):
+            found[-1] += f",{word}"
+        else:
+            found.append(word)
+    return found
 
 
 TILES = re.compile(r"([1-9])x([1-9])(\+1)?")

@@ -1,12 +1,15 @@
 """`python -m tfdml.suggest`: images to label, and a page that writes the table that training reads."""
 
 import base64
+import io
 import json
 import re
 import shlex
 import time
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from benchmarks.studies import labels_saved as study
 from docs.browser import chromium, what_is_missing
@@ -56,7 +59,8 @@ def test_the_commands_of_the_page_run(folder, index, tmp_path):
     found = last_json(done)
     assert (found["unlabeled"], found["labeled"]) == (22, 9) and 15 <= len(found["images"]) <= 21
     assert sum(each["path"].endswith(("/20.png", "/copy.png")) for each in found["images"]) <= 1
-    assert f"Proposed {len(found['images'])} of 22 images without a label. Open" in done.stdout
+    assert f"Proposed {len(found['images'])} of 22 images without a label. The others are duplicates" in done.stdout
+    assert f"Next: python -m tfdml.index --images=labels.csv --out={index} --add --update" in done.stdout
     data = data_of(tmp_path / "suggestions" / "labels.html")
     assert data["choices"] == ["class 0", "class 1", "class 2"] and len(data["paths"]) == 31
     assert [data["paths"][each["row"]] for each in data["asked"]] == [each["path"] for each in found["images"]]
@@ -77,6 +81,57 @@ def test_the_commands_of_the_page_run(folder, index, tmp_path):
 def test_wrong_flags_are_one_line(tmp_path):
     assert_one_error(run("tfdml.suggest"), "--index is missing. Set it to the folder of an index")
     assert_one_error(run("tfdml.suggest", f"--index={tmp_path}"), "is not a tfdml index")
+
+
+def labeled_again(index, page, labels):
+    """Writes a page's table with labels for the first images, as its script does, and adds it to the index."""
+    data = data_of(page)
+    rows = [
+        ",".join(map(str, [data.get("files", data["paths"])[row], *data.get("boxes", {row: []})[row], label]))
+        for row, label in enumerate(labels)
+    ]
+    table = page.with_name("labels.csv")
+    table.write_text("\n".join([",".join(["path", *data.get("columns", []), "label"]), *rows]))
+    return ok("tfdml.index", f"--images={table}", f"--out={index}", "--add", "--update")
+
+
+def test_images_inside_an_index_are_labeled_in_place(tmp_path):
+    """An index stores images of archives itself, and the table has the paths of these copies."""
+    images = np.array([picture(number) for number in range(4)], object)
+    index_images(tmp_path / "index", ImageList([f"images/{n}" for n in range(4)], [None] * 4, images), model=exported())
+    found = last_json(ok("tfdml.suggest", f"--index={tmp_path}/index", f"--out={tmp_path}", "--duplicates=1"))
+    assert sorted(each["path"] for each in found["images"]) == [f"{tmp_path}/index/images/{n}" for n in range(4)]
+    (first, *_) = data_of(tmp_path / "labels.html")["asked"]
+    assert first["image"].startswith("data:") and first["proposed"] == first["note"] == ""
+    done = labeled_again(tmp_path / "index", tmp_path / "labels.html", ["mug", "cup"])
+    assert "Indexed 4 images" in done.stdout and f"{tmp_path}/index/images/0" in done.stdout
+    folder = IndexFolder(tmp_path / "index")
+    rows = folder.read_rows(folder.manifest())
+    labels = {rows.paths[row]: rows.labels[row] for row in np.flatnonzero(~rows.deleted)}
+    assert labels == {"images/0": "mug", "images/1": "cup", "images/2": None, "images/3": None}
+    assert (tmp_path / "index" / "images" / "0").read_bytes() == images[0]
+
+
+def test_objects_are_shown_and_labeled(tmp_path):
+    (tmp_path / "shelf.png").write_bytes(picture(0, 20, 40))
+    names = [f"{tmp_path}/shelf.png#xywh={left},0,20,20" for left in (0, 20)]
+    index_images(tmp_path / "index", ImageList(names, [None, None]), model=exported())
+    ok("tfdml.suggest", f"--index={tmp_path}/index", f"--out={tmp_path}", "--duplicates=1")
+    data = data_of(tmp_path / "labels.html")
+    sizes = [Image.open(io.BytesIO(base64.b64decode(each["image"].split(",")[1]))).size for each in data["asked"]]
+    # The untrained network embeds both objects nearly equally.
+    assert {*sizes} == {(20, 20)} and data["boxes"] == [[0, 0, 20, 20], [20, 0, 40, 20]]
+    assert "Indexed 2 images" in labeled_again(tmp_path / "index", tmp_path / "labels.html", ["tea", "milk"]).stdout
+    folder = IndexFolder(tmp_path / "index")
+    rows = folder.read_rows(folder.manifest())
+    live = np.flatnonzero(~rows.deleted)
+    assert {rows.paths[row]: rows.labels[row] for row in live} == dict(zip(names, ("tea", "milk"), strict=True))
+
+
+def test_an_index_of_tiles_is_refused(tmp_path):
+    (tmp_path / "photo.png").write_bytes(picture(0, 40, 40))
+    index_images(tmp_path / "index", ImageList([f"{tmp_path}/photo.png"], [None]), model=exported(), tiles="2x2")
+    assert_one_error(run("tfdml.suggest", f"--index={tmp_path}/index"), "has tiles (2x2)")
 
 
 def test_texts_on_the_page_are_escaped(tmp_path):
@@ -120,7 +175,8 @@ def test_labels_are_confirmed_and_corrected_by_keyboard(tmp_path):
             browser.refresh()
             if "2 labeled" in state():
                 break
-        assert state() == "Image 1 of 3, 2 labeled"
+        # The page resumes at the first image without a label.
+        assert state() == "Image 3 of 3, 2 labeled"
         press(keys.CONTROL, "s")
         for _ in range(100):
             if (tmp_path / "labels.csv").exists():
@@ -131,14 +187,29 @@ def test_labels_are_confirmed_and_corrected_by_keyboard(tmp_path):
     assert (tmp_path / "labels.csv").read_text().splitlines() == [*expected, "/photos/4.jpg,bowl"]
 
 
+@pytest.mark.slow
+def test_the_table_of_objects_has_their_boxes(tmp_path):
+    if what_is_missing():
+        pytest.skip(what_is_missing())
+    names = ["/a.jpg#xywh=0,10,20,30", "/a.jpg#xywh=percent:25,0,50,100"]
+    page = write_labeling_page(tmp_path, "Labels", names, ["tea", None], [(1, "tea", "", [0])], lambda row: None)
+    with chromium() as browser:
+        browser.get(page.as_uri())
+        assert not browser.find_element("id", "image").is_displayed()
+        browser.execute_script("answer('mug')")
+        assert browser.execute_script("return table()").splitlines() == [
+            "path,x1,y1,x2,y2,label",
+            "/a.jpg,0,10,20,40,tea",
+            "/a.jpg,0.25,0,0.75,1,mug",
+        ]
+
+
 def test_the_table_of_the_page_is_the_record():
     assert study.table(json.loads(study.RECORD.read_text())) in SECTION
 
 
 @pytest.mark.slow
 def test_the_images_are_jpeg_files(tmp_path):
-    import numpy as np
-
     pixels = np.zeros((900, 700, 3), np.uint8)
     page = write_labeling_page(tmp_path, "Labels", ["a", "b"], ["x", None], [(1, "x", "", [0])], lambda row: pixels)
     (asked,) = data_of(page)["asked"]

@@ -74,6 +74,8 @@ def main(others):
         )
         print(f"For the full list, see {values.out}/manifest.json")
     print(f"Embedded {len(shards):,} images in {values.out}.")
+    if images.contents is None:
+        command.print_next("tfdml.index", f"--embeddings={values.out}", f"--model={values.model}", "--out=index")
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ flags.DEFINE_string(
     "kind",
     "flat",
     "Kind of index. flat compares each query with all images. For millions of images, use ivf or hnsw, which are "
-    "faster but approximate, or pq, which needs less memory. Arguments are possible, such as ivf(probes=32).",
+    "faster but approximate. int8, binary and pq need less memory. Arguments are possible, such as ivf(probes=32).",
 )
 flags.DEFINE_string(
     "tiles",
@@ -151,9 +151,14 @@ def _add(values, in_engine):
         if not ImageList.is_dataset(values.images):
             command.refuse_unused(["data_dir", "split"], "--images reads files from the working directory")
         source = ImageList.of(values.images, data_dir=values.data_dir, split=values.split)
+        source = source.inside(values.out) if values.add and not in_engine else source
         paths = source.paths
     about = {"model": values.model, "kind": values.kind}
-    about["attributes"] = read_attributes(values.attributes, paths) if values.attributes else None
+    about["attributes"] = None
+    if values.attributes:
+        # If the table of the images is also the one of the attributes, its labels are used.
+        own = values.attributes == values.images
+        about["attributes"] = read_attributes(values.attributes, paths, unused="" if own else "label")
     of_images = {"update": values.update, "batch_size": values.batch_size}
     if in_engine:
         about["kind"] = values.kind if values["kind"].present else None
@@ -177,18 +182,20 @@ def _add(values, in_engine):
 
 
 def _delete(values, in_engine):
+    from tfdml.serving.image_list import joined_names
     from tfdml.serving.index.build import compact_index, delete_images
     from tfdml.serving.index.stores.engine import unload
 
-    if not values.delete:
+    names = joined_names(values.delete)
+    if not names:
         print(f"{values.out} has {compact_index(values.out):,} images.")
         return
     if in_engine:
-        deleted, left = unload(values.out, values.delete)
+        deleted, left = unload(values.out, names)
     else:
-        deleted, left = delete_images(values.out, values.delete, compact=values.compact is not False)
+        deleted, left = delete_images(values.out, names, compact=values.compact is not False)
     if not deleted:
-        print(f"{values.delete[0]} is not in {values.out}, so there is nothing to delete. It has {left:,} images.")
+        print(f"{names[0]} is not in {values.out}, so there is nothing to delete. It has {left:,} images.")
     else:
         print(f"Deleted {deleted:,} images from {values.out}. It has {left:,} images now.")
 

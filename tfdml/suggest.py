@@ -41,7 +41,7 @@ def main():
     # TensorFlow would log how it loads the model.
     logging.set_verbosity(logging.WARNING)
     from tfdml.reporting.labeling_page import write_labeling_page
-    from tfdml.serving.index.samples import pixels_of, proposals
+    from tfdml.serving.index.samples import MOST_PROPOSED, pixels_of, proposals
     from tfdml.serving.index.searcher import Searcher
 
     options = {"decisions": values.decisions, "duplicates": values.duplicates, "seed": values.seed}
@@ -49,8 +49,13 @@ def main():
     name = os.path.basename(os.path.normpath(values.index))
     title = f"{len(asked):,} images of {name} to label"
     page = write_labeling_page(values.out, title, paths, labels, asked, lambda row: pixels_of(paths[row]))
-    count = labels.count(None)
-    print(f"Proposed {len(asked):,} of {count:,} images without a label. Open {page} in a browser to label them.")
+    count, ignored = labels.count(None), ""
+    if len(asked) < min(values.count, count, MOST_PROPOSED):
+        ignored = f" The others are duplicates of labeled or proposed images, see --duplicates={values.duplicates:g}."
+    print(
+        f"Proposed {len(asked):,} of {count:,} images without a label.{ignored} Open {page} in a browser to label them."
+    )
+    command.print_next("tfdml.index", "--images=labels.csv", f"--out={values.index}", "--add", "--update")
     listed = [{"path": paths[row], "proposed": proposed} for row, proposed, *_ in asked]
     print(json.dumps({"unlabeled": count, "labeled": len(labels) - count, "page": str(page), "images": listed}))
 

@@ -65,6 +65,7 @@ class CorpusNegatives(HardNeighbors):
     teacher: FilePath | None = None
     teacher_margin: Gap = 0.0
 
+    _spec_name = "corpus_negatives"
     _taught = None
 
     @property
@@ -72,8 +73,12 @@ class CorpusNegatives(HardNeighbors):
         return "its negatives are from the whole training set"
 
     def tables_of(self, labels):
-        if self.ranks[0] == self.ranks[1]:
-            raise ValueError(f"corpus_negatives(ranks={self.ranks}) has no candidates. Set ranks such as (0, 100).")
+        most = len(labels) - int(np.min(group_by_class(labels)[2], initial=len(labels)))
+        if self.ranks[0] >= min(self.ranks[1], most):
+            raise ValueError(
+                f"corpus_negatives(ranks={self.ranks}) has no candidates. An image has at most {most:,} images of "
+                "other classes. Set ranks such as (0, 100)."
+            )
         return super().tables_of(labels)
 
     def bind_split(self, split):
@@ -91,11 +96,20 @@ class CorpusNegatives(HardNeighbors):
         self._tables[-1].assign(repeated(candidates, self.neighbors))
 
 
+class TeacherError(ValueError):
+    """Error of a teacher's folder, which other training classes do not repair."""
+
+
 def teacher_vectors(folder, split):
     """Returns the vectors `[N, d]` of a split's images from a folder of `python -m tfdml.embed`."""
-    if split.encoded:
-        raise ValueError(f"corpus_negatives(teacher={str(folder)!r}) needs a dataset of image files with paths.")
-    shards = EmbeddingShards(os.path.expanduser(folder))
+    if split.encoded or len({*split.images}) < len(split):
+        raise TeacherError(
+            f"corpus_negatives(teacher={str(folder)!r}) needs a dataset of image files with different paths."
+        )
+    try:
+        shards = EmbeddingShards(os.path.expanduser(folder))
+    except ValueError as error:
+        raise TeacherError(str(error)) from None
     rows = {os.path.abspath(path): row for row, path in enumerate(split.images)}
     found, missing = np.zeros((len(split), shards.dimension), np.float32), set(rows)
     for block in shards.blocks():
@@ -104,7 +118,7 @@ def teacher_vectors(folder, split):
                 found[rows[path]] = vector
                 missing.discard(path)
     if missing:
-        raise ValueError(
+        raise TeacherError(
             f"The teacher's folder {folder} has no embedding of {len(missing):,} of {len(split):,} training images, "
             f"for example {min(missing)}. Embed all of them with python -m tfdml.embed."
         )

@@ -99,6 +99,7 @@ class HardNeighbors(Sampler):
     refresh_every: Count = 1
 
     not_within_clusters = None
+    _spec_name = "hard_neighbors"
 
     @property
     def batch_size(self) -> int:
@@ -110,7 +111,7 @@ class HardNeighbors(Sampler):
 
     def tables_of(self, labels):
         """Returns the tables of partners and an empty table of the neighbors `[N, neighbors]` of each row."""
-        tables = partner_tables(labels, self.pairs, f"hard_neighbors(pairs={self.pairs})")
+        tables = partner_tables(labels, self.pairs, f"{self._spec_name}(pairs={self.pairs})")
         return [*tables, np.full((len(labels), self.neighbors), NO_NEIGHBOR, np.int32)]
 
     def fitted_to(self, labels):

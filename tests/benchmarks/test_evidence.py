@@ -378,14 +378,14 @@ def test_records_answer_what_the_text_says(printed):
 @pytest.mark.nightly
 def test_the_table_on_small_vectors_is_printed_from_records():
     page = (ROOT / "docs/evidence/small_vectors.md").read_text()
-    large, rows = {}, {}
+    large, rows, server = {}, {}, {}
     for command in re.findall(r"python (-m benchmarks.speed.small_vectors .*)\n", page):
         run = [sys.executable, *shlex.split(command)]
         table = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True).stdout.partition("\n\n")[2]
         assert table.strip() in page
         for line in table.strip().splitlines()[2:]:
-            size, _, kind, *cells = [cell.strip() for cell in line.split("|")[1:-1]]
-            of_size = {"100,000": rows, "1,000,000": large}[size]
+            size, store, kind, *cells = [cell.strip() for cell in line.split("|")[1:-1]]
+            of_size = server if store == "PostgreSQL" else {"100,000": rows, "1,000,000": large}[size]
             of_size[kind] = dict(
                 zip(("first", "recall", "time", "few", "in few", "read", "stored"), cells, strict=True)
             )
@@ -397,6 +397,9 @@ def test_the_table_on_small_vectors_is_printed_from_records():
     )
     assert time["int8(rescore=4)"] < 0.6 and read["int8(rescore=4)"] < 0.26 and read["binary(rescore=4)"] < 0.051
     assert all(row["in few"] == "1.000" for kind, row in rows.items() if "rescore=0" not in kind)
+    recalls = {kind: f"{float(row['recall']):.0%}" for kind, row in server.items()}
+    assert recalls == {"flat": "100%", "hnsw": "99%", "binary(rescore=4)": "83%", "binary(rescore=16)": "89%"}
+    assert all(float(server["hnsw"]["time"]) < float(server[kind]["time"]) for kind in server if "binary" in kind)
     short = (ROOT / "docs/large_collections.md").read_text()
     found = re.findall(r"^\| `(.*?)` \| (\d+) \| ([\d.]+%) \| ([\d.]+)% \|$", short, re.MULTILINE)
     assert len(found) == 7

@@ -6,7 +6,18 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipelines.boxes import BoxError, as_stored, checked_box, cropped, in_pixels, parted, size_of, tile_boxes, with_box
+from pipelines.boxes import (
+    BoxError,
+    as_stored,
+    checked_box,
+    cropped,
+    in_pixels,
+    joined_names,
+    parted,
+    size_of,
+    tile_boxes,
+    with_box,
+)
 from pipelines.datasets import load
 from pipelines.images.decoding import decode, image_of
 
@@ -42,6 +53,17 @@ def test_boxes_of_no_photo(box, told):
 def test_another_number_of_numbers():
     with pytest.raises(BoxError, match="^t.csv, line 3 must have four numbers, x1,y1,x2,y2. Received: 3 numbers.$"):
         checked_box((1, 2, 3), "t.csv, line 3")
+
+
+def test_what_is_no_number():
+    with pytest.raises(BoxError, match=r"^Image 0: x1,y1,x2,y2 must be numbers. Received: \[0, 1, 2, 'a'\].$"):
+        checked_box([0, 1, 2, "a"], "Image 0")
+
+
+def test_names_that_were_split_at_commas():
+    names = ["/a.jpg#xywh=0,0,160,160", "/b,c.jpg", "/a.jpg#xywh=percent:25,0,50,100", "7", "d.jpg"]
+    assert joined_names(",".join(names).split(",")) == [names[0], "/b", "c.jpg", *names[2:]]
+    assert joined_names([]) == [] and joined_names(["/a.jpg#xywh=1", "2.jpg"]) == ["/a.jpg#xywh=1", "2.jpg"]
 
 
 def test_pixels_and_fractions():

@@ -213,11 +213,30 @@ def no_images(path):
     return f"webdataset(path='{path}/a.tar', test_classes=0.5)"
 
 
-COLUMN = "must have one column with the contents of image files, "
+def truncated_between_members(path):
+    spec = tar_of(path)
+    with tarfile.open(path / "a.tar") as tar:
+        end = tar.getmembers()[5].offset
+    (path / "a.tar").write_bytes((path / "a.tar").read_bytes()[:end])
+    return spec
+
+
+def gzip_file(path):
+    (path / "a.tar.gz").write_bytes(b"compressed")
+    return f"webdataset(path='{path}/a.tar.gz', test_classes=0.5)"
+
+
+def no_rows(path):
+    spec = parquet_of(path)
+    pq.write_table(pq.read_table(path / "a.parquet").slice(0, 0), path / "a.parquet")
+    return spec
+
+
+CONTAINS = "with the contents of image files: bytes, or structs with the field bytes. Received: "
 WRONG = {
-    two_image_columns: COLUMN + "or set image: bytes, .*picture .struct.*, label .int64., mask .binary.",
-    no_image_column: COLUMN + "or set image: bytes, .* Received: label .int64., link .string.",
-    not_that_column: COLUMN + r"label: bytes, .*label .int64.",
+    two_image_columns: f"one column {CONTAINS}picture .struct.*, mask .binary.. Use parquet.path=..., image='picture'.",
+    no_image_column: f"one column {CONTAINS}label .int64., link .string..$",
+    not_that_column: f"the column 'label' {CONTAINS}.*label .int64.. Use parquet.path=..., image='picture'.",
     no_label_column: "has no column 'make'. Received: picture, label. Set label to one of them",
     a_label_is_missing: "row 1: label must be a text or an integer. Received: None",
     unknown_label: "row 2: label must be a text or an integer. Received: None",
@@ -226,6 +245,9 @@ WRONG = {
     sample_without_label: "a.tar: the sample with shop/9.png has no label 'cls'. Received: shop/9.png, shop/9.txt. Set",
     no_such_value: r"the sample with shop/000.input.png has no label 'json.brand.color'",
     compressed_tar: "b.tar cannot be read as an uncompressed tar file",
+    truncated_between_members: "a.tar cannot be read as an uncompressed tar file .unexpected end of data",
+    gzip_file: "a.tar.gz is compressed. Expected .tar files. Decompress it",
+    no_rows: "a.parquet contains no images. Expected at least one row",
     truncated_tar: "a.tar cannot be read as an uncompressed tar file .unexpected end of data",
     no_images: "a.tar contains no images. Expected names that end in .jpg",
     lambda path: f"webdataset(path='{path}/b-*.tar', test_classes=0.5)": "does not exist or contains no archives",
@@ -262,6 +284,13 @@ def test_a_row_without_an_image_is_named_and_skipped_when_embedding(tmp_path):
     out = tmp_path / "out"
     done = ok("tfdml.embed", f"--model={exported()}", f"--images={tmp_path}/a.parquet", f"--out={out}")
     assert "Skipped 2 of 6 images" in done.stdout and "Embedded 4 images" in done.stdout
+
+
+def test_a_folder_of_archives_is_explained(folder):
+    with pytest.raises(
+        ValueError, match=f"contains no images.*For images in archives, use a pattern.*{folder}/[*].parquet"
+    ):
+        ImageList.of(str(folder))
 
 
 @pytest.mark.slow

@@ -256,7 +256,8 @@ def read_manifest(path, what, version, entries, advice, read=None):
         found = record_of((read or read_bytes)(path), path, {}, advice)
     except (FileNotFoundError, NotADirectoryError):
         folder, name = os.path.split(path)
-        raise ValueError(f"{folder} is not a {what}, because it has no {name}.") from None
+        because = f"has no {name}" if read or os.path.exists(folder) else "does not exist"
+        raise ValueError(f"{folder} is not a {what}, because it {because}.") from None
     except OSError as error:
         raise damaged(path, error, advice) from None
     if found.get("format") != what:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from PIL import Image
 
+from pipelines.boxes import COLUMNS, parted
 from tfdml.reporting.page import PAGES, jpeg_within
 from tfdml.reporting.run_page import write_text
 
@@ -15,9 +16,10 @@ SIDE, BYTES, SMALL_SIDE, SMALL_BYTES = 384, 40_000, 144, 8_000
 def write_labeling_page(out, title, names, labels, asked, image):
     """Writes the page into a folder and returns its path.
 
-    `names` and `labels`, both `[N]`, become the columns `path` and `label` of the table; a label may be `None`. `asked`
-    are tuples of a row, the label to propose (or `None`), a note, and rows of similar images. `image` is a function
-    from a row to pixels, or `None` if the image cannot be read.
+    `names` and `labels`, both `[N]`, become the columns `path` and `label` of the table; a label may be `None`. If all
+    names are parts of photos, see `with_box`, the table also has the columns of their boxes. `asked` are tuples of a
+    row, the label to propose (or `None`), a note, and rows of similar images. `image` is a function from a row to
+    pixels, or `None` if the image cannot be read.
     """
     pictures = {}
 
@@ -37,7 +39,10 @@ def write_labeling_page(out, title, names, labels, asked, image):
         }
         for row, proposed, note, near in asked
     ]
+    parts = list(map(parted, names))
     data = {"paths": names, "labels": labels, "asked": shown, "choices": sorted({*labels} - {None})}
+    if all(box for _, box in parts):
+        data |= {"columns": COLUMNS, "files": [file for file, _ in parts], "boxes": [box for _, box in parts]}
     path = Path(out, PAGE)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(PAGES.get_template("labels.html").render(title=title, data=data), path)

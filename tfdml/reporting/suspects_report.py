@@ -53,7 +53,8 @@ def write_suspects(images, suspects, out):
         files["page"] = Path(out, PAGE)
         neighbors = _neighbors(images, suspects.rows)
         write_text(_page(images, suspects, neighbors), files["page"])
-        if not images.split.encoded:
+        # Boxes are stored for the decoder, so the table would lose them.
+        if not images.split.encoded and images.split.boxes is None:
             files["labels"] = _labeling_page(images, suspects, neighbors, out)
     return files
 

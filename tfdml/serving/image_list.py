@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from pipelines.boxes import (
     cropped,
     cropped_file,
     has_boxes,
+    joined_names,
     parted,
     with_box,
 )
@@ -44,14 +46,14 @@ def read_image_table(file):
 
     Labels are `None` for images without one. The boxes are `None` if the table has no columns for them.
     """
-    columns = (_of_csv if Path(file).suffix == ".csv" else _of_parquet)(file)
+    columns, place = (_of_csv if Path(file).suffix == ".csv" else _of_parquet)(file)
     missing = next((row for row, path in enumerate(columns["path"]) if not path), None)
     if missing is not None:
-        raise ValueError(f"{file}: row {missing} has no path. Every image needs one.")
+        raise ValueError(f"{file}: {place(missing)} has no path. Every image needs one.")
     count, boxes = len(columns["path"]), None
     if has_boxes(columns, file):
         boxes = [
-            box_of_row({name: columns[name][row] for name in COLUMNS}, f"{file}, row {row}") for row in range(count)
+            box_of_row({name: columns[name][row] for name in COLUMNS}, f"{file}, {place(row)}") for row in range(count)
         ]
         check_units(boxes, file)
     labels = [None if label in (None, "") else str(label) for label in columns.get("label", [None] * count)]
@@ -59,8 +61,10 @@ def read_image_table(file):
 
 
 def _of_csv(file):
+    """Returns the columns of a table, and a function from a row to its place in the file, for errors."""
     header, rows = read_table(file, lambda header: _check(file, header))
-    return {name: [row[name] for row, _ in rows] for name in ("path", "label", *COLUMNS) if name in header}
+    columns = {name: [row[name] for row, _ in rows] for name in ("path", "label", *COLUMNS) if name in header}
+    return columns, lambda row: f"line {rows[row][1]}"
 
 
 def _of_parquet(file):
@@ -68,7 +72,7 @@ def _of_parquet(file):
         found = read_columns(file, ("path", "label", *COLUMNS), check=lambda names: _check("it", names))
         if not is_of_texts(found["path"]):
             raise ValueError(f"the column path must contain texts, but its type is {found['path'].type}")
-        return {name: values_of(found[name]) for name in found.column_names}
+        return {name: values_of(found[name]) for name in found.column_names}, lambda row: f"row {row}"
     except (OSError, ValueError) as error:
         raise ValueError(f"{file} cannot be read: {error}.") from error
 
@@ -78,9 +82,10 @@ def _check(file, header):
         raise ValueError(
             f"{file} has the columns {header}. Expected one column path and, for labels, one column label."
         )
+    has_boxes(header, file)
 
 
-__all__ = ["ImageList", "box_of_text", "read_image_table", "with_box"]
+__all__ = ["ImageList", "box_of_text", "joined_names", "read_image_table", "with_box"]
 SPEC = re.compile(r"\w+(\(.*\))?", re.DOTALL)
 
 
@@ -90,11 +95,13 @@ class ImageList:
 
     Paths are absolute. The name of a part of an image is its path followed by its box; see `with_box`. For a dataset in
     memory, they are unique names instead, and `contents` is an object array of file contents, or `StoredImages`.
+    Relative paths of files, see `inside`, are below the folder `root`.
     """
 
     paths: list
     labels: list
     contents: np.ndarray | StoredImages | None = None
+    root: str = ""
 
     def __len__(self):
         return len(self.paths)
@@ -173,7 +180,19 @@ class ImageList:
 
     def files(self):
         """Returns the paths of the files of all images, without boxes. Names of images in memory stay as they are."""
-        return self.paths if self.contents is not None else [parted(path)[0] for path in self.paths]
+        if self.contents is not None:
+            return self.paths
+        return [os.path.join(self.root, parted(path)[0]) for path in self.paths]
+
+    def inside(self, folder):
+        """Returns the list with the names that files have in an index, if the index's folder contains them.
+
+        An index stores images of a dataset in memory in the folder `images`, and names them relative to the index.
+        """
+        root = os.path.abspath(folder)
+        stored = os.path.join(root, "images", "")
+        names = [os.path.relpath(path, root) if path.startswith(stored) else path for path in self.paths]
+        return self if self.contents is not None else dataclasses.replace(self, paths=names, root=root)
 
     def tiled(self, tiles):
         """Returns the list of the tiles of all images, with boxes from `tile_boxes`."""
@@ -201,7 +220,7 @@ class ImageList:
                     raise
                 raise OSError(str(error)) from None
         name, box = parted(self.paths[row])
-        path = Path(name)
+        path = Path(self.root, name)
         if not path.is_file():
             raise FileNotFoundError("the file does not exist" if not path.exists() else "it is not a file")
         if path.stat().st_size > MOST_BYTES:
@@ -209,7 +228,7 @@ class ImageList:
         if box is None:
             return path.read_bytes()
         try:
-            return cropped_file(name, box)
+            return cropped_file(str(path), box)
         except BoxError as error:
             raise OSError(str(error)) from None
 
@@ -217,7 +236,7 @@ class ImageList:
         """Returns the `ImageList` of a range of rows."""
         chosen = slice(rows.start, rows.stop)
         contents = None if self.contents is None else self.contents[chosen]
-        return ImageList(self.paths[chosen], self.labels[chosen], contents)
+        return ImageList(self.paths[chosen], self.labels[chosen], contents, self.root)
 
     @classmethod
     def _of_folder(cls, root):
@@ -226,7 +245,9 @@ class ImageList:
         files = [path for path in files if not any(part.startswith(".") for part in path.relative_to(root).parts)]
         found = _images_among(files)
         if not found:
-            raise ValueError(f"{root} contains no images. Expected files that end in {', '.join(ENDINGS)}.")
+            archives = sorted({path.suffix for path in files if is_archive(path)})
+            hint = f" For images in archives, use a pattern, such as '{root}/*{archives[0]}'." if archives else ""
+            raise ValueError(f"{root} contains no images. Expected files that end in {', '.join(ENDINGS)}.{hint}")
         return cls._below(root, found)
 
     @classmethod
@@ -271,9 +292,13 @@ class ImageList:
         paths = [os.path.abspath(local(path, f"{file}: ")) for path, _ in pairs]
         if boxes is not None:
             paths = list(map(with_box, paths, boxes))
-        if not paths or len(set(paths)) < len(paths):
-            what = "an image twice" if boxes is None else "a box twice"
-            raise ValueError(f"{file} lists {what if paths else 'no images'}. Expected each image once.")
+        if not paths:
+            raise ValueError(f"{file} lists no images. Expected one row per image.")
+        if len(set(paths)) < len(paths):
+            (twice, _), *_ = Counter(paths).most_common(1)
+            is_list = file.suffix not in (".csv", ".parquet")
+            hint = "" if boxes or is_list else f" For several objects in an image, add the columns {','.join(COLUMNS)}."
+            raise ValueError(f"{file} lists {'a box' if boxes else 'an image'} twice: {twice}. Use it once.{hint}")
         return cls(paths, [label or None for _, label in pairs])
 
     @classmethod

@@ -9,8 +9,8 @@ from benchmarks.studies import corpus_negatives as study
 from pipelines.datasets import Split
 from pipelines.sampling import CorpusNegatives, WithinClusters
 from pipelines.sampling.corpus import repeated
-from tests.commands import ROOT, ok
-from tests.run_helpers import MODEL_FLAGS
+from tests.commands import ROOT, assert_one_error, ok, run
+from tests.run_helpers import MODEL_FLAGS, train_flags
 from tests.serving_fixtures import exported, picture
 from tfdml.serving.bulk_embedding import embed_images
 from tfdml.serving.image_list import ImageList
@@ -115,8 +115,14 @@ def test_a_teacher_that_lacks_images_is_one_clear_line(folder):
     sampler = CorpusNegatives(teacher=str(folder / "taught"))
     with pytest.raises(ValueError, match="has no embedding of 2 of 2 training images, for example /nowhere/a.png."):
         sampler.bind_split(split)
-    with pytest.raises(ValueError, match="needs a dataset of image files with paths"):
+    with pytest.raises(ValueError, match="needs a dataset of image files with different paths"):
         sampler.bind_split(Split(np.array([b"a\0", b"b\0"], object), np.zeros(2, int)))
+    with pytest.raises(ValueError, match="needs a dataset of image files with different paths"):
+        sampler.bind_split(Split(np.array(["/a.png", "/a.png"], object), np.zeros(2, int), boxes=np.ones((2, 4), int)))
+    flags = [*train_flags(folder / "run"), f"--sampler=corpus_negatives(pairs=2, teacher='{folder}/photos')"]
+    answer = run("tfdml.train", *flags, "--dataset=folder(test_classes=0.3)", f"--data_dir={folder}/photos")
+    assert_one_error(answer, f"{folder}/photos is not a folder of tfdml embeddings")
+    assert "hold out fewer" not in answer.stderr
     sampler = CorpusNegatives(pairs=2, teacher="somewhere")
     sampler.bind(LABELS)
     with pytest.raises(ValueError, match="needs a split with the paths of images"):
@@ -126,6 +132,11 @@ def test_a_teacher_that_lacks_images_is_one_clear_line(folder):
 def test_what_cannot_be_is_told():
     with pytest.raises(ValueError, match=r"corpus_negatives\(ranks=\(3, 3\)\) has no candidates"):
         CorpusNegatives(ranks=(3, 3)).bind(LABELS)
+    with pytest.raises(ValueError, match="at most 30 images of other classes. Set ranks such as"):
+        CorpusNegatives(ranks=(30, 100)).bind(LABELS)
+    CorpusNegatives(pairs=2, ranks=(29, 100)).bind(LABELS)
+    with pytest.raises(ValueError, match=r"corpus_negatives\(pairs=800\) needs"):
+        CorpusNegatives(pairs=800).bind(LABELS)
     with pytest.raises(ValueError, match="does not work within clusters, because its negatives are from the whole"):
         WithinClusters(CorpusNegatives())
     with pytest.raises(ValueError, match="ranks"):
@@ -141,8 +152,9 @@ def test_the_command_of_the_page_trains(folder, tmp_path):
     import re
     import shlex
 
-    (command,) = [shlex.split(line)[2:] for line in SECTION.splitlines() if line.startswith("python -m tfdml.train")]
-    module, *flags = command
+    teach, train = [shlex.split(line)[2:] for line in SECTION.splitlines() if line.startswith("python -m tfdml.")]
+    assert teach == ["tfdml.embed", "--model=pretrained", "--images=photos", "--out=embedded"]
+    module, *flags = train
     flags = [re.sub(r"=(photos)$", rf"={folder}/\1", flag) for flag in flags]
     flags = [flag.replace("'embedded'", f"'{folder}/taught'").replace("pairs=32", "pairs=2") for flag in flags]
     flags = [flag.replace("=runs/", f"={tmp_path}/runs/") for flag in flags]
@@ -152,7 +164,7 @@ def test_the_command_of_the_page_trains(folder, tmp_path):
 
 @pytest.mark.nightly
 def test_a_resumed_run_ends_with_the_same_bits(tmp_path):
-    from tests.run_helpers import result, train_flags
+    from tests.run_helpers import result
 
     more = ["--sampler=corpus_negatives(pairs=3, neighbors=3, ranks=(0, 20))", "--epochs=3", "--steps_per_epoch=3"]
     ok("tfdml.train", *train_flags(tmp_path / "whole", *more))

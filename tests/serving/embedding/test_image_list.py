@@ -59,7 +59,7 @@ def test_lists_of_images(tmp_path):
     for source, words in {
         f"{photos}/*.gif": "matches no images",
         tmp_path / "none.csv": "Expected one column path",
-        tmp_path / "empty.csv": "row 0 has no path",
+        tmp_path / "empty.csv": "line 2 has no path",
         tmp_path / "twice.csv": "lists an image twice",
         tmp_path / "far.csv": "far.csv: gs://b/a is not on a file system",
         tmp_path / "numbers.parquet": "the column path must contain texts, but its type is int64",

@@ -208,7 +208,7 @@ def test_what_an_index_is_not_made_of(photos, index, tmp_path):
     shutil.rmtree(damaged / "model")
     with pytest.raises(ValueError, match="damaged is damaged: .*/damaged/model is missing. Create the index again"):
         index_images(damaged, ImageList.of(photos), model=exported(), add=True)
-    with pytest.raises(ValueError, match="is not a tfdml index, because it has no manifest.json"):
+    with pytest.raises(ValueError, match="is not a tfdml index, because it does not exist"):
         index_images(tmp_path / "none", ImageList.of(photos), add=True)
     with pytest.raises(FileNotFoundError, match="is not a folder, a file"):
         ImageList.of(str(tmp_path / "nothing"))

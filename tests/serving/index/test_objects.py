@@ -18,6 +18,7 @@ from tfdml.serving.index.attributes import read_attributes
 from tfdml.serving.index.build import delete_images, index_images
 from tfdml.serving.index.contact_sheet import _tile
 from tfdml.serving.index.folder import IndexFolder
+from tfdml.serving.index.labeling import duplicates
 
 SIDE = 32
 
@@ -135,15 +136,48 @@ def test_bad_boxes_of_a_table_are_skipped_and_told(shelves, tmp_path):
     assert "the box 0, 0, 500, 32 is outside the image, which has 96 x 64 pixels" in done.stdout
     for header, row, told in (
         ("path,x1,y1,x2", "0.png,0,0,32", "has no column y2. Expected all of x1,y1,x2,y2"),
-        ("path,x1,y1,x2,y2", "0.png,0,0,32,0", "row 0: the box 0, 0, 32, 0 has no area"),
-        ("path,x1,y1,x2,y2", "0.png,0,0,1.5,0.5", "row 0: the box 0, 0, 1.5, 0.5 has fractions above 1"),
-        ("path,x1,y1,x2,y2", "0.png,0,0,9,9\n0.png,0,0,9,9", "lists a box twice"),
+        ("path,x1,y1,x2,y2", "0.png,0,0,32,0", "line 2: the box 0, 0, 32, 0 has no area"),
+        ("path,x1,y1,x2,y2", "0.png,0,0,1.5,0.5", "line 2: the box 0, 0, 1.5, 0.5 has fractions above 1"),
+        ("path,x1,y1,x2,y2", "0.png,0,0,9,9\n0.png,0,0,9,9", "lists a box twice: .*0.png#xywh=0,0,9,9. Use it"),
+        ("path,label", "0.png,a\n0.png,b", "lists an image twice: .*0.png. .* add the columns x1,y1,x2,y2"),
+        ("path,X1,Y1,X2,Y2", "0.png,0,0,9,9", "has a column X1. For boxes, name it x1"),
         ("path,x1,y1,x2,y2", "0.png,0,0,9,9\n0.png,0,0,0.5,0.5", "has boxes in fractions, such as"),
     ):
         (tmp_path / "wrong.csv").write_text(f"{header}\n{row}\n")
         with pytest.raises(ValueError, match=told):
             ImageList.of(tmp_path / "wrong.csv")
     assert read_image_table(shelves / "objects.csv")[2][1] == box_at(1)
+
+
+def test_one_object_is_deleted_by_the_command(shelves, objects, tmp_path):
+    index_images(tmp_path / "index", objects, model=exported())
+    gone = f"--delete={shelves}/0.png#xywh=32,0,32,32,{shelves}/1.png"
+    assert "Deleted 7 images" in ok("tfdml.index", gone, f"--out={tmp_path}/index").stdout
+    folder = IndexFolder(tmp_path / "index")
+    assert {*folder.read_rows(folder.manifest()).paths} == {*objects.paths[:6]} - {objects.paths[1]}
+
+
+def test_the_labels_of_the_images_own_table_are_not_called_ignored(shelves, tmp_path):
+    table = shelves / "objects.csv"
+    flags = [f"--model={exported()}", f"--images={table}", f"--attributes={table}", f"--out={tmp_path}/index"]
+    done = ok("tfdml.index", *flags)
+    assert "Indexed 12 images" in done.stdout and "is ignored" not in done.stdout + done.stderr
+
+
+def test_an_object_that_cannot_be_labeled_is_explained(shelves, index, tmp_path):
+    lines = ["path,x1,y1,x2,y2", f"{shelves}/0.png,0,0,32,32", f"{shelves}/0.png,0,0,500,32"]
+    (tmp_path / "detections.csv").write_text("\n".join(lines))
+    done = ok("tfdml.search", f"--index={index}", f"--label={tmp_path}/detections.csv", "--threshold=0.9")
+    assert "1 of 2 images cannot be read. The first is" in done.stdout + done.stderr
+    assert "outside the image, which has 96 x 64 pixels" in done.stdout + done.stderr and "product 0" in done.stdout
+
+
+def test_tiles_of_one_photo_are_no_duplicates(shelves, tmp_path):
+    Image.new("RGB", (40, 40), "red").save(tmp_path / "sky.png")
+    photos = ImageList([str(tmp_path / "sky.png"), str(shelves / "0.png")], [None, None])
+    index_images(tmp_path / "index", photos, model=exported(), tiles="2x2")
+    pairs = duplicates(Searcher(tmp_path / "index"), -1.0)
+    assert len(pairs) == 16 and all(one.file != other.file for one, other in pairs)
 
 
 def test_from_a_detectors_table_to_a_product_or_unknown(shelves, tmp_path):

@@ -9,6 +9,7 @@ import numpy as np
 from pipelines.datasets.folder import WITHOUT_CLASSES
 from pipelines.operations import tf
 from pipelines.sampling import Clusters, Given, PseudoClasses, PxK, Sampler, Views, each_alone
+from pipelines.sampling.corpus import TeacherError
 from pipelines.stored import vector_dims
 from tfdml import registry
 from tfdml.evaluation.metrics.graded import grades
@@ -42,6 +43,8 @@ def make_sampler(spec, splits, evaluation):
         sampler = PseudoClasses(sampler)
     try:
         sampler.bind_split(splits.train)
+    except TeacherError as error:
+        raise ValueError(f"--sampler={spec}: {error}") from None
     except ValueError as error:
         if splits.train.attributes is not None:
             reasons = ["The images are multi-label, and each label counts as a class."]

@@ -336,7 +336,13 @@ def build(folder, shards, spec, metric, anew=False, attributes=None, upgrades=No
     """
     if not len(shards):
         _write_bad(folder, shards)
-        raise ValueError(f"None of {len(shards.bad)} images can be read. {folder.bad_images} lists the reasons.")
+        if not shards.bad:
+            raise ValueError(f"There are no images to index in {folder.path}.")
+        path, reason = min(shards.bad.items())
+        raise ValueError(
+            f"None of the {len(shards.bad):,} images can be read, for example {path}: {reason}. {folder.bad_images} "
+            "lists all reasons."
+        )
     manifest = folder.manifest() if folder.exists() else None
     rows = folder.read_rows(manifest) if manifest else None
     spec = manifest["spec"] if manifest else spec

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pipelines.boxes import parted
 from pipelines.captions import TEMPLATE, filled
 from tfdml.files.shards import EmbeddingShards
 from tfdml.neighbors.nearest import unit_length
@@ -269,6 +270,8 @@ def _pairs(store, threshold):
             "threshold must be at most 0, because the similarity is minus a distance. Received: "
             f"threshold={threshold:g}."
         )
+    # Tiles of one photo are often equal, such as parts of the sky.
+    tiles = store.manifest.get("tiles")
     live = np.flatnonzero(~store.rows.deleted)
     found, first = {}, 0
     for embeddings in _embeddings(store, store.rows.ids[live]):
@@ -278,7 +281,7 @@ def _pairs(store, threshold):
             enough = similarities >= threshold
             for place, column in zip(*np.nonzero(enough & (others >= 0)), strict=True):
                 pair = sorted((int(live[first + rows[place]]), int(others[place, column])))
-                if pair[0] != pair[1]:
+                if pair[0] != pair[1] and (not tiles or len({parted(store.rows.paths[row])[0] for row in pair}) == 2):
                     found[tuple(pair)] = float(similarities[place, column])
             rows, k = rows[enough[:, -1] & (k < len(live))], 4 * k
         first += len(embeddings)

@@ -10,7 +10,7 @@ from pipelines.images.decoding import image_of
 from pipelines.reading.unreadable import READING_ERRORS
 from tfdml.files.shards import MANIFEST, EmbeddingShards
 from tfdml.neighbors.nearest import compared_vectors
-from tfdml.neighbors.suggestions import suggested
+from tfdml.neighbors.suggestions import MOST, suggested
 from tfdml.serving.embedding import embed_rows
 from tfdml.serving.image_list import ImageList
 from tfdml.serving.index.stores.folder_store import FolderStore
@@ -89,6 +89,7 @@ def nearest_similarities(searcher, sample):
     return np.array(found)
 
 
+MOST_PROPOSED = MOST
 # Number of labeled images that are shown next to a proposed one.
 NEAR = 4
 
@@ -99,10 +100,15 @@ def proposals(searcher, count, **options):
     For the `options`, see `suggested`.
     """
     shards, store = _stored(searcher)
+    if tiles := store.manifest.get("tiles"):
+        raise ValueError(
+            f"The index {searcher.name} has tiles ({tiles}), and a label describes a whole image. Use an index without "
+            "tiles."
+        )
     deleted, paths, labels, vectors = store.rows.deleted_ids, [], [], []
     for block in shards.blocks():
         kept = [place for place, id in enumerate(block.ids.tolist()) if id not in deleted]
-        paths += [store.folder.file_of(block.paths[place]) for place in kept]
+        paths += [os.path.abspath(store.folder.file_of(block.paths[place])) for place in kept]
         labels += [block.labels[place] for place in kept]
         vectors.append(block.embeddings[kept])
     if None not in labels:
@@ -116,15 +122,19 @@ def proposals(searcher, count, **options):
     cosines = compared_vectors(vectors[found.rows], "cosine") @ compared_vectors(vectors[known], "cosine").T
     near = known[np.argsort(-cosines, axis=1)[:, :NEAR]].tolist()
     asked = [
-        (int(row), labels[nearest] if nearest >= 0 else None, f"margin to the next label: {margin:.2f}", shown)
+        (int(row), labels[nearest], f"margin to the next label: {margin:.2f}", shown)
+        if nearest >= 0
+        else (int(row), None, "", shown)
         for row, nearest, margin, shown in zip(*found, near, strict=True)
     ]
     return paths, labels, asked
 
 
 def pixels_of(path):
-    """Returns the pixels of an image file, or None if it cannot be read."""
+    """Returns the pixels of an image file, or of a part of it, see `with_box`. If it cannot be read, returns `None`."""
+    contents = np.empty(1, object)
     try:
-        return image_of(Split(np.array([path], object), np.zeros(1, np.int64)), 0).numpy()
-    except READING_ERRORS:
+        contents[0] = ImageList([path], [None]).read(0)
+        return image_of(Split(contents, np.zeros(1, np.int64)), 0).numpy()
+    except (OSError, *READING_ERRORS):
         return None

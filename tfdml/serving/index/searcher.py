@@ -1,6 +1,7 @@
 """Searchers find the images in an index that are similar to others."""
 
 import copy
+import logging
 import os
 import threading
 from collections.abc import Collection, Sequence
@@ -314,9 +315,14 @@ class Searcher:
             images: Images in the forms that `search` accepts. Paths must exist.
 
         Returns:
-            A tuple of the embeddings, float32 `[N, D]`, and a mask `[N]` that is True for readable images.
+            A tuple of the embeddings, float32 `[N, D]`, and a mask `[N]` that is True for readable images. A warning
+            has the reason of the first other image.
         """
-        return self._embedded(images)[:2]
+        embeddings, valid, reasons = self._embedded(images)
+        if reasons:
+            told = len(reasons), len(valid), *min(reasons.items())
+            logging.getLogger(__name__).warning("%d of %d images cannot be read. The first is %s: %s", *told)
+        return embeddings, valid
 
     def _embedded(self, images, boxes=None):
         """Returns embeddings, whether each image could be read, and a dictionary from unreadable names to reasons."""
