@@ -67,13 +67,13 @@ def checked_box(numbers: Sequence[float], where: str = "") -> tuple[float, ...]:
         numbers: Left, top, right and bottom.
         where: What has the box, for errors.
     """
+    expected = f"{where or 'box'} must have four numbers, {','.join(COLUMNS)}."
     try:
         found = tuple(map(float, numbers))
-    except (TypeError, ValueError):
-        given = f"{','.join(COLUMNS)} must be numbers. Received: {numbers!r:.100}"
-        raise BoxError(f"{where or 'box'}: {given}.") from None
+    except (TypeError, ValueError, OverflowError):
+        raise BoxError(f"{expected} Received: {numbers!r:.100}.") from None
     if len(found) != len(COLUMNS):
-        raise BoxError(f"{where or 'box'} must have four numbers, {','.join(COLUMNS)}. Received: {len(found)} numbers.")
+        raise BoxError(f"{expected} Received: {len(found)} numbers.")
     shown = f"{where}{': the' if where else 'The'} box {', '.join(f'{each:g}' for each in found)}"
     if not all(map(math.isfinite, found)):
         raise BoxError(f"{shown} must have finite numbers.")

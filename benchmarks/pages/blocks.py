@@ -39,6 +39,8 @@ SETS = {
     "omniglot": "[Omniglot](../datasets.md#omniglot)",
     "toycars": "the built-in [toy cars](../data.md)",
     "fine_tuning": "[emoji, cars and Omniglot](../datasets.md)",
+    "heads/cars": "features of half of [Cars196](../datasets.md#half-of-cars196)",
+    "heads/emoji": "features of [emoji](../datasets.md#emoji)",
 }
 # Explains the numbers of a page to readers who have not seen another one.
 LEGEND = (

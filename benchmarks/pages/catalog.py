@@ -30,6 +30,7 @@ class Source:
     rows: tuple = ()
 
 
+SEEDS_OF_HEADS = (1, 2, 3, 4, 5)
 GROUPED = (
     "one embedding",
     "K = 4",
@@ -73,6 +74,9 @@ SOURCES = {
     "cars_lifted": Source("cars", "cars", seeds=(0,), rows=cars.OF_LIFTED),
     "cars_edms": Source("cars_edms", "cars", seeds=(0,)),
     "fine_tuning": Source("fine_tuning", "fine_tuning", seeds=(0,)),
+    # The variance between seeds of networks is pooled over the files of docs/records, without its subfolders.
+    "cars_heads": Source("recent_losses_heads", "heads/cars", seeds=SEEDS_OF_HEADS),
+    "emoji_heads": Source("recent_losses_heads_emoji", "heads/emoji", seeds=SEEDS_OF_HEADS),
 }
 # A page and its template have the same name.
 PAGES = (

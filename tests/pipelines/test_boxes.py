@@ -56,7 +56,7 @@ def test_another_number_of_numbers():
 
 
 def test_what_is_no_number():
-    with pytest.raises(BoxError, match=r"^Image 0: x1,y1,x2,y2 must be numbers. Received: \[0, 1, 2, 'a'\].$"):
+    with pytest.raises(BoxError, match=r"^Image 0 must have four numbers, x1,y1,x2,y2. Received: \[0, 1, 2, 'a'\].$"):
         checked_box([0, 1, 2, "a"], "Image 0")
 
 
@@ -177,7 +177,7 @@ def test_a_table_of_boxes_for_training(folder):
         ("a.jpg,hat,test,9,0,9,12", "line 3: the box 9, 0, 9, 12 has no area"),
         ("a.jpg,hat,test,0,0,1.2,0.5", "line 3: the box 0, 0, 1.2, 0.5 has fractions above 1"),
         ("a.jpg,hat,test,0,0,0.5,0.5", "has boxes in fractions, such as .*, and in pixels, such as .*. Use one unit"),
-        ("a.jpg,hat,test,0,0,left,12", "line 3: x1,y1,x2,y2 must be numbers. Received: .*'left'"),
+        ("a.jpg,hat,test,0,0,left,12", "line 3 must have four numbers, x1,y1,x2,y2. Received: .*'left'"),
         ("a.jpg,hat,test,0,0,20,12", "lists 1 images more than once"),
     ],
 )

@@ -122,7 +122,7 @@ def keras_hub(preset: Text) -> HubText:
     kind = getattr(package.models, PREPROCESSORS[type(whole).__name__])
     preprocessor = load_preset("keras_hub", preset, lambda: kind.from_preset(preset))
     tokens = keras.Input((preprocessor.sequence_length,), dtype="int32", name="tokens")
-    (head,) = [layer for layer in whole.layers if hasattr(layer, "logit_scale")]
-    bias = float(head.logit_bias) if hasattr(head, "logit_bias") else None
     encoder = keras.Model(tokens, whole.get_text_embeddings(tokens))
-    return HubText(encoder, HubTokenizer(preprocessor), math.exp(-float(head.logit_scale)), bias)
+    learned = {variable.name: float(variable) for variable in whole.variables if variable.name.startswith("logit_")}
+    temperature, bias = math.exp(-learned["logit_scale"]), learned.get("logit_bias")
+    return HubText(encoder, HubTokenizer(preprocessor), temperature, bias)

@@ -170,9 +170,9 @@ def test_a_box_is_a_part_of_the_image(searcher):
             ([1, 2, 3], "box must have four numbers, x1,y1,x2,y2. Received: 3 numbers."),
             ([0] * 5000, "Received: 5000 numbers."),
             ([], "Received: 0 numbers."),
-            ("a,b,c,d", "box must be four numbers. Received: 'a,b,c,d'."),
-            ({"x": 1}, "box must be four numbers"),
-            (True, "box must be four numbers"),
+            ("a,b,c,d", "box must have four numbers, x1,y1,x2,y2. Received: ['a', 'b', 'c', 'd']."),
+            ({"x": 1}, "box must have four numbers"),
+            (True, "box must have four numbers"),
             ([1e999, 0, 1, 1], "must have finite numbers"),
         ):
             body = json.dumps(in_json(content, box=box))

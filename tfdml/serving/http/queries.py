@@ -373,11 +373,8 @@ def _box(box):
     """Returns a box as four floats. Raises an HTTPException unless it can be a part of an image."""
     try:
         return checked_box(box.split(",") if isinstance(box, str) else box)
-    except ValueError as error:
-        told = str(error) if isinstance(error, BoxError) else f"box must be four numbers. Received: {str(box)[:100]!r}."
-    except (TypeError, OverflowError):
-        told = f"box must be four numbers. Received: {str(box)[:100]!r}."
-    raise HTTPException(400, told)
+    except BoxError as error:
+        raise HTTPException(400, str(error)) from None
 
 
 async def _of_form(request, names):

@@ -337,7 +337,7 @@ def build(folder, shards, spec, metric, anew=False, attributes=None, upgrades=No
     if not len(shards):
         _write_bad(folder, shards)
         if not shards.bad:
-            raise ValueError(f"There are no images to index in {folder.path}.")
+            raise ValueError(f"{folder.path} contains no images to index.")
         path, reason = min(shards.bad.items())
         raise ValueError(
             f"None of the {len(shards.bad):,} images can be read, for example {path}: {reason}. {folder.bad_images} "
