@@ -75,8 +75,8 @@ SOURCES = {
     "cars_edms": Source("cars_edms", "cars", seeds=(0,)),
     "fine_tuning": Source("fine_tuning", "fine_tuning", seeds=(0,)),
     # The variance between seeds of networks is pooled over the files of docs/records, without its subfolders.
-    "cars_heads": Source("recent_losses_heads", "heads/cars", seeds=SEEDS_OF_HEADS),
-    "emoji_heads": Source("recent_losses_heads_emoji", "heads/emoji", seeds=SEEDS_OF_HEADS),
+    "heads_cars": Source("recent_losses_heads", "heads/cars", seeds=SEEDS_OF_HEADS),
+    "heads_emoji": Source("recent_losses_heads_emoji", "heads/emoji", seeds=SEEDS_OF_HEADS),
 }
 # A page and its template have the same name.
 PAGES = (
