@@ -1,7 +1,7 @@
 """Contrastive loss of images and their texts."""
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import keras
 from keras import ops
@@ -93,7 +93,7 @@ class ImageText(EmbeddingLoss):
         bias = (BIAS if self.bias is None else self.bias) if self.form == "sigmoid" else 0.0
         return ScaleAndBias(1 / temperature, bias, self.learn_temperature, self.form == "sigmoid")
 
-    def starting_from(self, temperature, bias):
+    def starting_from(self, temperature: float | None, bias: float | None) -> Self:
         """Returns this loss with the temperature and the bias of a trained model, unless its arguments set them."""
         initial = {"temperature": temperature, "bias": bias if self.form == "sigmoid" else None}
         missing = {name: value for name, value in initial.items() if getattr(self, name) is None}

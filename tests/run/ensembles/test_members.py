@@ -93,7 +93,7 @@ NAMES = ["member_000", "member_001", "member_002"]
 
 
 def test_all_members_are_trained_and_joined_once(ensemble, tmp_path, caplog):
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.INFO, logger="tfdml")
     assert ensemble() == ([0, 1, 2], NAMES, "") and (tmp_path / "ensemble" / "hparams").exists()
     assert "--members=3" in (tmp_path / "ensemble" / "flags.txt").read_text().splitlines()
     assert ensemble() == ([], [], "")
@@ -222,7 +222,7 @@ def three(tmp_path):
 
 
 def test_which_runs_are_joined(three, tmp_path, caplog):
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.INFO, logger="tfdml")
     complete = [three / "member_001"]
     for pattern, asked in ((three, 3), (three / "member_001", 1), (three / "*1", 1), (tmp_path / "ens*", 3)):
         runs, found = runs_of([str(pattern)])

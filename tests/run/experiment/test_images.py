@@ -19,7 +19,7 @@ def images(verbose=0, **settings):
 
 @pytest.mark.parametrize("kind", ["none", "bytes", "pixels"])
 def test_images_stay_in_memory_where_they_fit(kind, monkeypatch, caplog):
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.INFO, logger="tfdml")
     monkeypatch.setattr(images_module, "free_memory", lambda: 8 * GIBIBYTE)
     kept = [size for size in (1, 2, 3) if images(cache=kind)._keeps(size * GIBIBYTE)]
     assert kept == ([1, 2] if kind == "none" else [])
@@ -28,7 +28,7 @@ def test_images_stay_in_memory_where_they_fit(kind, monkeypatch, caplog):
 
 
 def test_what_stays_in_memory_is_told(caplog):
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.INFO, logger="tfdml")
     assert images(verbose=2)._keeps(5 * 2**20)
     assert caplog.messages == ["Evaluation images stay in memory (5 MiB). To turn this off: --cache_memory=0."]
 

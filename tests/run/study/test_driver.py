@@ -239,7 +239,7 @@ def write_result(run_dir, recall, serialized):
 
 
 def test_only_missing_runs_are_made(tmp_path, monkeypatch, caplog):
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.INFO, logger="tfdml")
     made = []
     plain = tmp_path / "plain.flags"
     plain.write_text("--loss=contrastive\n--run_dir=elsewhere\n")

@@ -24,7 +24,7 @@ def test_a_network_that_declares_nothing_is_an_error(monkeypatch):
 
 @pytest.mark.parametrize("weights", ["", "first.weights.h5"])
 def test_statistics_of_random_weights_follow_the_last_batches(weights, tmp_path, caplog):
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.INFO, logger="tfdml")
     spec = "keras_applications(name='MobileNetV2', alpha=0.35)"
     if weights:
         make_backbone(spec).save_weights(tmp_path / weights)

@@ -184,7 +184,7 @@ def state():
 
 
 def test_lines_of_trials(state, caplog):
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.INFO, logger="tfdml")
     progress = SearchProgress(600, verbose=2)
     progress.trained(state, 0, 100, 100)
     progress.trained(state, 1, 100, 100)
@@ -196,7 +196,7 @@ def test_lines_of_trials(state, caplog):
 
 
 def test_a_bar_of_all_steps_in_a_terminal(state, capsys, caplog):
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.INFO, logger="tfdml")
     progress = SearchProgress(600, verbose=1)
     progress.trained(state, 0, 100, 100)
     state.measured.append(RungScore(0, 300, 0.5, None, None))
