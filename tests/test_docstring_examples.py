@@ -77,6 +77,7 @@ def forgets_examples():
             del things[name]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("forgets_examples")
 @pytest.mark.parametrize("code", examples())
 def test_the_example_of_a_docstring_runs_and_has_its_results(code, tmp_path, monkeypatch):

@@ -34,6 +34,7 @@ def test_inshop_is_measured_by_its_queries_and_gallery(tmp_path):
     assert titles.split() == [titled(name) for name in METRICS]
 
 
+@pytest.mark.slow
 def test_evaluate_takes_another_protocol():
     found = evaluate(straight_run(), "--protocol=self_retrieval(metrics=('recall_at_1', 'recall_at_3'))")
     assert found["protocol"] == "self_retrieval(metrics=('recall_at_1', 'recall_at_3'))"
@@ -75,6 +76,7 @@ def test_market_by_folds(tmp_path):
     assert found["split"] == "test" and found["queries"] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "flags, words",
     [

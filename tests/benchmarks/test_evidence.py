@@ -65,6 +65,7 @@ def committed(name):
     return (evidence.FOLDER / name).read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_and_its_pictures_are_written_anew(name, recorded_of):
     for file, text in evidence.written(name, recorded_of).items():

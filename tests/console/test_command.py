@@ -48,6 +48,7 @@ def test_help_of_training_shows_every_flag_by_topic_with_its_default():
     assert [topic for topic in flags.topics() if f"\n{topic}:\n" not in done.stdout] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", [*(f"tfdml.{name}" for name in COMMANDS), "pipelines.check"])
 def test_help_of_each_command_line(module):
     done = Command(module, "--helpshort", environment=TELLING).wait()

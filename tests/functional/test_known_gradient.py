@@ -31,6 +31,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_first_and_second_derivatives_are_those_of_the_values(name):
     rows = np.random.default_rng(0).normal(size=(3, 4))

@@ -37,6 +37,7 @@ def test_an_embedding_of_nan_makes_the_loss_nan_on_plain_distances(make_feed, sp
     test_an_embedding_of_nan_makes_the_loss_nan(make_feed, spec, "pairs")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("improved_graphs")
 @of_labelings
 @pytest.mark.parametrize(

@@ -51,6 +51,7 @@ def golden(name, which):
     return [np.array(part) for part in parts if part is not None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name, which", [(name, which) for name in AGREE for which in batches_of(name)[1]])
 def test_agrees_with_pytorch_metric_learning(name, which):
     found, expected = ours(terms_of(AGREE[name]), read("inputs")[which]), golden(name, which)

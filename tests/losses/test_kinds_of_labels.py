@@ -19,6 +19,7 @@ def loss(pair_loss_spec):
     return registry.create("loss", pair_loss_spec)
 
 
+@pytest.mark.slow
 def test_they_are_the_class_where_they_say_no_more(loss, make_batch, pair_loss_spec):
     labels, embeddings = make_batch(12, 4)
     expected, value = loss.call(labels, embeddings), loss(labels, embeddings)

@@ -69,6 +69,7 @@ def shares_of(negative_shares):
     return make
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mining", MININGS)
 @pytest.mark.parametrize("beta, margin, nu", [(1.2, 0.2, 0.0), (0.7, 0.1, 0.0), (1.5, 0.4, 0.3)])
 @of_batches("size, classes, dim", [(2, 2, 2), (7, 2, 3), (13, 5, 8), (20, 3, 2), (5, 1, 3)])

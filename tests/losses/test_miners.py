@@ -235,6 +235,7 @@ def labels_and_rows(make_batch, request):
 COSTS = {"hinge": lambda gap: max(0.0, gap + 0.3), "smooth": lambda gap: math.log1p(math.exp(gap + 0.3))}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", MINERS)
 def test_triplets_of_a_miner(labels_and_rows, spec):
     labels, rows = labels_and_rows
@@ -284,6 +285,7 @@ def test_dynamic_margin_weights_triplets_by_their_rank(labels_and_rows):
     assert float(np.mean(loss.call(labels, rows))) == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("distance", DISTANCES)
 @pytest.mark.parametrize("swap", [False, True])
 def test_gradient_of_triplets_one_after_another(make_batch, distance, swap):

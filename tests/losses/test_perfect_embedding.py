@@ -41,6 +41,7 @@ def perfect(draw, length):
     return labels, length * axes[labels]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", AT_UNIT_LENGTH)
 @few
 @given(batch=perfect(length=1.0))

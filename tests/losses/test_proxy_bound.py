@@ -40,6 +40,7 @@ def on_circle(*degrees):
     return np.stack([np.cos(np.deg2rad(degrees)), np.sin(np.deg2rad(degrees))], axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spread", [1e-3, 0.01, 0.1, 0.3, 1.0])
 @pytest.mark.parametrize("classes", [2, 6, 30])
 def test_the_two_losses_differ_by_less_than_5_allows(classes, spread):

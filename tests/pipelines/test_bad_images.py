@@ -193,6 +193,7 @@ def test_serving_decodes_as_evaluation_does(served):
     np.testing.assert_allclose(found, expected, atol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", [file for file, _ in BAD.values()], ids=BAD)
 def test_serving_refuses_a_bad_file_and_goes_on(served, file):
     good = encoded(gradient(20, 30), "PNG")
@@ -201,6 +202,7 @@ def test_serving_refuses_a_bad_file_and_goes_on(served, file):
     assert np.all(np.isfinite(served(image_bytes=tf.constant([good]))["embedding"]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [make for make, _ in CONVERTED.values()], ids=CONVERTED)
 def test_an_exported_model_in_python_reads_what_is_converted(tmp_path, make):
     inputs = keras.Input((SIDE, SIDE, 3))

@@ -103,6 +103,7 @@ IMAGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", IMAGES)
 def test_images_of_every_kind(run, embedder, silent, kind):
     images, rows = IMAGES[kind]

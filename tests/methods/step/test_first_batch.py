@@ -105,6 +105,7 @@ def test_fit_warns_once_of_pixels_on_another_scale(dataset, run_eagerly):
         assert len(told) == 1 and received in told[0] and "tfdml.data.pxk" in told[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "labels, batch_size, words, dataset",
     [

@@ -134,6 +134,7 @@ def test_a_label_of_nan_in_a_dataset_is_named(batch):
         model.fit(tf.data.Dataset.from_tensors((batch[0], labels)), verbose=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [small_model, ensemble], ids=["single", "ensemble"])
 @pytest.mark.parametrize("built", [False, True])
 @pytest.mark.parametrize("use", ["fit", "predict", "call"])

@@ -182,6 +182,7 @@ def test_an_image_that_cannot_be_read_is_named(split, make_cache, tmp_path, kind
     assert not cache.folder.exists() or not list(cache.folder.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", [PLENTY, 0], ids=["in memory", "on disk"])
 @pytest.mark.parametrize("kind", ["bytes", "pixels"])
 @pytest.mark.parametrize("chain", CHAINS)

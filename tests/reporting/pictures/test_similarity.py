@@ -35,6 +35,7 @@ def images():
     return images_of(16)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("height", [16, 32])
 @pytest.mark.parametrize("name", MODELS)
 def test_places_add_up_to_the_inner_product(name, height):

@@ -30,6 +30,7 @@ def filled(address, photos):
     return address
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["postgresql", "qdrant"])
 def test_what_it_answers(engine, photos, tmp_path):
     searcher = searcher_of(filled(place(engine, tmp_path), photos), exported())

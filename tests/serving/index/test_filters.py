@@ -183,6 +183,7 @@ def index(request, vectors):
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.8, 0.1, 0.01, 0.001])
 def test_a_mask_is_honoured(index, vectors, share, monkeypatch):
     monkeypatch.setattr(folder_store, "ROWS", 50)

@@ -160,6 +160,7 @@ WRITTEN = [".writing-manifest.json", "index-1.faiss", "images-1.parquet", "bad_i
 WRITTEN += ["embeddings/.writing-manifest.json", "embeddings/.writing-shard-000001.parquet"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WRITTEN)
 def test_no_file_is_written_through_a_link(index, tmp_path, name):
     precious = tmp_path / "precious"

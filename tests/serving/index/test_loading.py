@@ -61,6 +61,7 @@ def content(store):
     return {each.path: (each.id, each.label, round(each.similarity, 5)) for each in found}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", [0, 1, 2, 4])
 @pytest.mark.parametrize("what", ["images", "shards"])
 def test_an_interrupted_load_goes_on(address, what, stop, photos, embedded, model, monkeypatch):
@@ -141,6 +142,7 @@ def killed(own):
         left.unlink()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", [lambda own: own.stop(), killed], ids=["ends", "is killed"])
 def test_a_server_that_ends_in_the_middle_loses_and_doubles_nothing(end, photos, model, monkeypatch):
     own = server("stopped")
@@ -306,6 +308,7 @@ def test_no_command_tells_a_password(photos):
         assert "secret" not in done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_a_searcher_of_images(address, photos, model, monkeypatch):
     with opened(address) as store:
         load_images(store, ImageList.of(photos), model)

@@ -180,6 +180,7 @@ def test_tiles_of_one_photo_are_no_duplicates(shelves, tmp_path):
     assert len(pairs) == 16 and all(one.file != other.file for one, other in pairs)
 
 
+@pytest.mark.slow
 def test_from_a_detectors_table_to_a_product_or_unknown(shelves, tmp_path):
     """Products are photos of one object each; the detector finds some of them and a stranger on a shelf."""
     products = tmp_path / "products"
@@ -215,6 +216,7 @@ def test_from_a_detectors_table_to_a_product_or_unknown(shelves, tmp_path):
         assert_one_error(run("tfdml.search", f"--index={tmp_path}/index", f"--box={box}", f"{shelves}/0.png"), told)
 
 
+@pytest.mark.slow
 def test_tiles_find_a_part_and_each_photo_once(shelves, tmp_path):
     quarters = tmp_path / "photos"
     quarters.mkdir()

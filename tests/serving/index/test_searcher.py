@@ -172,6 +172,7 @@ def test_a_folder_is_labeled_and_strangers_are_unknown(index, photos, validation
         calibrated_on(searcher, ImageList.of(tmp_path / "new"), 1, 0.95)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounds", [False, True])
 def test_validation_images_that_are_in_the_index_are_not_their_own_neighbors(
     index, photos, validation, monkeypatch, rounds

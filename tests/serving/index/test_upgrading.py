@@ -201,6 +201,7 @@ def test_all_images_are_embedded_again_and_the_rest_stays(address, photos, monke
     assert upgrade_engine(address, exported_tolerant()) == 0
 
 
+@pytest.mark.slow
 def test_an_image_that_is_gone_stops_it(address, photos):
     fill(address, ImageList.of(photos))
     before = rows_in(address)
