@@ -97,3 +97,16 @@ def test_class_labels_train_images_and_the_result_has_the_search_by_text_before_
     # The text tower has not changed.
     first, last = (tfdml.load(tmp_path / "run", which) for which in ("best", "final"))
     np.testing.assert_array_equal(first.embed_texts(["a red van"]), last.embed_texts(["a red van"]))
+
+
+@pytest.mark.nightly
+def test_the_image_tower_stays_near_its_initial_embeddings(tmp_path):
+    """Without a projection, as in a preset, no embedding starts at random."""
+    network = ["--image_size=24", "--backbone=small(width=16)", "--initial_weights=toycars", "--noprojector"]
+    method = ["--method=two_towers(text='small(width=128, depth=1)', train='image', projection=False)", "--loss=n_pair"]
+    data = [f"--dataset={CARS}", f"--data_dir={pictures()}", "--evaluate_on=validation", "--protocol=image_text"]
+    steps = ["--sampler=pxk(classes=4, per_class=2)", "--epochs=1", "--steps_per_epoch=2"]
+    near = ["--toward_initial_embeddings=1.0", "--toward_initial_weights=0.1"]
+    ok("tfdml.train", *data, *network, *method, *steps, *near, f"--run_dir={tmp_path}/run")
+    found = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert {"text_to_image_recall_at_1"} <= found["untrained"].keys() & found["best"].keys()

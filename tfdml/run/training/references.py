@@ -128,7 +128,9 @@ class References:
                 f"--teacher has no effect, because --loss={batches.loss} has no term teacher. Add one, such as "
                 f"--loss='{batches.loss} + 0.5*teacher', or remove --teacher."
             )
-        if INITIAL in names and network.initial_embedding == "random" and not network.initial_model:
+        # Without a matrix, as in a preset with two towers, the embedding is the backbone's own.
+        is_random = any(len(weight.shape) > 1 for layer in model.embedding_layers() for weight in layer.weights)
+        if INITIAL in names and is_random and network.initial_embedding == "random" and not network.initial_model:
             raise ValueError(
                 "The loss keeps embeddings near the initial embeddings, but --initial_embedding=random makes them "
                 "random. Set --initial_embedding=auto, or --initial_model to a trained model."
