@@ -157,8 +157,7 @@ def _add(values, in_engine):
     about["attributes"] = None
     if values.attributes:
         # If the table of the images is also the one of the attributes, its labels are used.
-        own = values.attributes == values.images
-        about["attributes"] = read_attributes(values.attributes, paths, unused="" if own else "label")
+        about["attributes"] = read_attributes(values.attributes, paths, has_labels=values.attributes == values.images)
     of_images = {"update": values.update, "batch_size": values.batch_size}
     if in_engine:
         about["kind"] = values.kind if values["kind"].present else None

@@ -189,10 +189,12 @@ class ImageList:
 
         An index stores images of a dataset in memory in the folder `images`, and names them relative to the index.
         """
+        if self.contents is not None:
+            return self
         root = os.path.abspath(folder)
         stored = os.path.join(root, "images", "")
         names = [os.path.relpath(path, root) if path.startswith(stored) else path for path in self.paths]
-        return self if self.contents is not None else dataclasses.replace(self, paths=names, root=root)
+        return dataclasses.replace(self, paths=names, root=root)
 
     def tiled(self, tiles):
         """Returns the list of the tiles of all images, with boxes from `tile_boxes`."""

@@ -35,7 +35,7 @@ def _card():
 
 @pytest.fixture
 def index(tmp_path):
-    """An index of twelve photos of two labels, by a model with two towers, whose card has no threshold."""
+    """An index of twelve photos with two labels. Its model has two towers, and the model's card has no threshold."""
     photos = write_pictures(tmp_path / "photos", range(12))
     index_images(tmp_path / "index", ImageList.of(photos), model=exported_towers())
     write_card(tmp_path / "index" / "model", _card())

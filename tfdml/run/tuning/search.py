@@ -66,17 +66,15 @@ def search(settings, serialized, fixed, *, tune_dir, minutes, more=(), features=
     """
     epoch, longest = lengths_of(settings.length)
     compared = backbones.stored_features(features)
-    set_by_trials = [
-        name for name in ([backbones.FLAG, *backbones.CHOICES] if features else SPACE) if name not in fixed
-    ]
     if features:
-        drawn = backbones.alternatives(compared, serialized, fixed)
+        names, drawn = [backbones.FLAG, *backbones.CHOICES], backbones.alternatives(compared, serialized, fixed)
     else:
-        drawn = draw(serialized, fixed, settings.run.seed)
+        names, drawn = list(SPACE), draw(serialized, fixed, settings.run.seed)
     if not drawn:
         raise ValueError(
-            f"There is nothing to search for, because all of {_flags(SPACE)} are set. Remove some of them."
+            f"There is nothing to search for, because all of {_flags(names)} are set. Remove some of them."
         )
+    set_by_trials = [name for name in names if name not in fixed]
     folder = SearchDirectory(tune_dir)
     identity = {**serialized, TIME: f"--{TIME}={minutes:g}", "choice": f"a choice of {_flags(set_by_trials)}"}
     identity |= {backbones.FLAG: f"--{backbones.FLAG}={','.join(features)}"} if features else {}
@@ -91,12 +89,11 @@ def search(settings, serialized, fixed, *, tune_dir, minutes, more=(), features=
         progress.end()
         modules = {"import_modules": list(settings.run.import_modules)}
         winner = outcome.write_best(state, folder, serialized, settings.length.steps, epoch)
+        named = [(each.name, score.trial) for each, score in backbones.best_trials(state, compared)[1:]]
+        leads = outcome.leads(state, folder, modules, named if features else None)
         if features:
-            named = [(each.name, score.trial) for each, score in backbones.best_trials(state, compared)[1:]]
-            leads = outcome.leads(state, folder, modules, named)
             told = backbones.table(state, compared, folder), backbones.sentences(state, compared, leads)
         else:
-            leads = outcome.leads(state, folder, modules)
             told = outcome.table(state), outcome.sentences(state, leads)
         return *told, folder.best_flags, folder.trial(winner.trial)
 

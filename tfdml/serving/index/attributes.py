@@ -66,11 +66,12 @@ def named(table, ids):
     return table.set_column(table.column_names.index("path"), "path", paths)
 
 
-def read_attributes(file, paths, unused="label"):
+def read_attributes(file, paths, has_labels=False):
     """Reads the attributes of images from a file into a `pyarrow.Table` with a column `path` and one row per image.
 
     The CSV or Parquet file has a column `path`, relative to the working directory, and other columns. Rows of images
-    that are not among `paths` are ignored. A column `label` is ignored as well, with a warning if it is `unused`.
+    that are not among `paths` are ignored. A column `label` is ignored as well, with a warning unless the file
+    `has_labels` that the images already have.
     """
     if not str(file).endswith((".csv", ".parquet")):
         raise ValueError(f"--attributes={file} is not a table. Expected a .csv or .parquet file.")
@@ -92,7 +93,7 @@ def read_attributes(file, paths, unused="label"):
     except (pyarrow.ArrowException, ValueError) as error:
         raise ValueError(f"{file} cannot be used: {reason_of(error).rstrip('.')}.") from None
     warn = logging.getLogger(__name__).warning
-    if unused in table.column_names:
+    if "label" in table.column_names and not has_labels:
         warn("The column label of %s is ignored, because labels come from the images or the embeddings.", file)
     empty = [name for name in found.column_names if found[name].null_count == len(found)]
     if empty:
