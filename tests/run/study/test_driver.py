@@ -153,7 +153,7 @@ def test_differences_between_rows(flagfile, trained, monkeypatch, tmp_path):
     """Of the second row one more of the first class' four queries is right with seed 0, and none of the others'."""
     asked = []
 
-    def measure(run_dir, which, learners):
+    def measure(run_dir, which, learners, elsewhere):
         asked.append((which, learners))
         more = int("margin-0.4" in str(run_dir) or "margin=0.4" in str(run_dir)) * int(str(run_dir).endswith("seed0"))
         found = {"queries": [4, 6, 10], "right": [1 + more, 3, 5]}
@@ -174,7 +174,7 @@ def test_differences_between_rows(flagfile, trained, monkeypatch, tmp_path):
 def test_rows_that_differ_significantly(flagfile, trained, monkeypatch, tmp_path):
     right = {"0.1": [1, 4, 8] * 8, "0.3": [2, 5, 9] * 8, "0.2": [1, 5, 8] + [1, 4, 8] * 7}
 
-    def measure(run_dir, which, learners):
+    def measure(run_dir, which, learners, elsewhere):
         (counts,) = [found for margin, found in right.items() if margin in str(run_dir)]
         (run_dir / "measured.json").write_text(json.dumps({"queries": [4, 6, 10] * 8, "right": counts}))
 

@@ -22,8 +22,13 @@ PROGRAM = """
 import json, sys
 from tfdml.run.study.records import measure
 from tfdml.run.experiment.comparison import compare_runs
+elsewhere = {
+    "the same": {"dataset": "toycars(classes=16, images_per_class=8, image_size=24)"},
+    "new designs": {"dataset": "toycars(classes=12, images_per_class=5, image_size=24, seed=7)", "data_dir": ""},
+}
 for run_dir in sys.argv[1:]:
     measure(run_dir, "final", learners=2)
+    measure(run_dir, "final", learners=2, elsewhere=elsewhere)
 found = compare_runs([[run_dir] for run_dir in sys.argv[1:]], "final", ["recall_at_1"], bootstrap="classes")
 print(json.dumps(found["metrics"]["recall_at_1"]))
 """
@@ -42,6 +47,10 @@ def test_measures_are_those_of_the_run(tmp_path):
     recall = sum(of_first["right"]) / sum(of_first["queries"])
     assert recall == pytest.approx(result(run_dirs[0])["metrics"]["recall_at_1"], abs=1e-6)
     assert len(of_first["learners"]["alone"]) == 2
+    # The second call has measured the other datasets, too.
+    elsewhere = of_first["elsewhere"]
+    assert elsewhere["the same"] == {name: of_first[name] for name in ("queries", "right")}
+    assert elsewhere["new designs"]["queries"] == [5] * 6
     assert of_first["right"] != of_second["right"]
     expected = [found["difference"], *found["interval"]]
     numbers = records.interval(*([run_dir] for run_dir in run_dirs))
@@ -196,6 +205,8 @@ def test_what_another_study_measured_is_said(tmp_path):
     records.measure(tmp_path, "best")
     with pytest.raises(ValueError, match="describes the best model without its learners, and the run has no model"):
         records.measure(tmp_path, "best", learners=4)
+    with pytest.raises(ValueError, match="describes the best model without all other datasets, and the run has no"):
+        records.measure(tmp_path, "best", elsewhere={"emoji": {"dataset": "folder", "data_dir": "data/emoji"}})
 
 
 def test_a_run_without_models_is_not_measured(tmp_path):

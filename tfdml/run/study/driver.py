@@ -125,7 +125,8 @@ def run_study(study, seeds, flags=(), only=(), folder="", records="", measured=F
         folds = folds_of(row) if study.every_fold else [[]]
         planned[name] = list(zip(*(runs_of([*row, *fold], seeds, folder) for fold in folds), strict=True))
     measures = study.measured or measured or records
-    measuring = partial(measure, which=study.which, learners=study.learners) if measures else None
+    asked = {"which": study.which, "learners": study.learners, "elsewhere": study.elsewhere}
+    measuring = partial(measure, **asked) if measures else None
     # All seeds of a fold are trained before the seeds of the next fold.
     every = [run for of_seeds in planned.values() for of_fold in zip(*of_seeds, strict=True) for run in of_fold]
     results = {run.path: result for run, result in zip(every, complete(every, records, measuring), strict=True)}

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from tfdml.console import command
-from tfdml.console.settings import names_with
+from tfdml.console.settings import names_with, values_of
 from tfdml.evaluation.statistics import Seeds, all_pairs, degrees_of
 from tfdml.files.checked import read_record, whole_folder, write_record
 from tfdml.run.directory.model_archive import sha256_of
@@ -18,18 +18,22 @@ MEASURE_AGAIN = "If you remove it, the study measures the run again."
 AGAIN = "Delete the folder and the record to train the run again."
 
 
-def measure(run_dir, which, learners=0):
+def measure(run_dir, which, learners=0, elsewhere=None):
     """Measures the `best` or `final` model of a complete run on its test split and stores the result in its folder.
 
     If `learners` is not 0, learners are measured as well. A model with a single embedding is divided into that many
-    slices, which count as learners.
+    slices, which count as learners. `elsewhere` maps names of other datasets to their `dataset` and `data_dir`. The
+    model is measured on their test images as well.
     """
+    elsewhere = elsewhere or {}
     path = Path(run_dir) / FILE
     earlier = read_record(path, {}, MEASURE_AGAIN) if path.exists() else {}
-    complete = earlier.get("model") == which and (not learners or "learners" in earlier)
+    everywhere = set(elsewhere) <= set(earlier.get("elsewhere", {}))
+    complete = earlier.get("model") == which and (not learners or "learners" in earlier) and everywhere
     digest = sha256_of(RunDirectory(run_dir), which)
     if earlier and not complete and digest is None:
-        without = "" if "learners" in earlier else " without its learners"
+        missing = "its learners" if "learners" not in earlier and learners else "all other datasets"
+        without = "" if "learners" in earlier and everywhere else f" without {missing}"
         raise ValueError(
             f"{path} describes the {earlier.get('model')} model{without}, and the run has no model to measure again. "
             f"{AGAIN}"
@@ -51,8 +55,19 @@ def measure(run_dir, which, learners=0):
     if learners:
         count = learners if model.learner_count == 1 else model.learner_count
         measures["learners"] = diversity_of(experiment, embeddings, count) if count > 1 else None
+    if elsewhere:
+        measures["elsewhere"] = {name: _on_other_images(run_dir, which, data) for name, data in elsewhere.items()}
     # The file is written at once, so that a killed study does not leave half of it.
     write_record(path, measures)
+
+
+def _on_other_images(run_dir, which, data):
+    """Returns what `_of_classes` returns for the test images of another dataset."""
+    from tfdml.run.experiment.experiment import AMONG_RUNS, trained
+
+    changes = {**AMONG_RUNS, **values_of("on_another_dataset"), "metrics": ["recall_at_1"], **data}
+    experiment, model = trained(run_dir, which, changes)
+    return _of_classes(experiment, experiment.embed(model, experiment.splits.test))
 
 
 def _of_classes(experiment, embeddings):

@@ -27,6 +27,7 @@ class Study:
         which: whether the `"best"` or `"final"` models choose settings and are compared and measured. Defaults to
             `"best"`.
         learners: see `tfdml.run.study.records.measure`. Defaults to `0`.
+        elsewhere: other datasets to measure models on; see `tfdml.run.study.records.measure`. Defaults to `{}`.
         differences: pairs of names of rows. A table shows Recall@1 of the second minus Recall@1 of the first. Defaults
             to `()`.
         head: heading of the names of the rows. Defaults to `"row"`.
@@ -47,6 +48,7 @@ class Study:
     follow: Mapping[str, str] = field(default_factory=dict)
     which: str = "best"
     learners: int = 0
+    elsewhere: Mapping[str, Mapping] = field(default_factory=dict)
     differences: Sequence = ()
     head: str = "row"
     curve: str = "recall_at_1"
