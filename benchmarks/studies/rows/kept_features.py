@@ -7,8 +7,8 @@ training classes.
 
 **Rows.** The initial model, which one step at a rate of 1e-12 does not change; the embedding layer alone, on frozen
 features; low-rank changes (LoRA) of rank 16; all weights; all weights with a penalty on the distance of the weights to
-their initial values, of the embeddings to the initial ones, with two factors, and of the embeddings of the training
-images of another set; and all weights, interpolated with the initial weights at the end.
+their initial values, of the embeddings to the initial ones, with two factors, of both, and of the embeddings of the
+training images of another set; and all weights, interpolated with the initial weights at the end.
 
 **Settings.** Validation classes of the own set choose among three learning rates for each row, with seed 0, which is
 not reported. The factor of a penalty is part of the row, because classes of the own set cannot choose it: for them, no
@@ -35,10 +35,11 @@ CONFIGS = {"Omniglot": "omniglot", "emoji": "emoji", "cars": "cars_half"}
 OTHER = {"Omniglot": "emoji", "emoji": "cars", "cars": "emoji"}
 RATES = ("0.0001", "0.0003", "0.001")
 INITIAL, EMBEDDING, LORA, ALL, BLEND = "initial model", "embedding layer", "LoRA", "all weights", "all weights, blend"
-WEIGHTS, NEAR, NEARER, OTHERS = (
+WEIGHTS, NEAR, NEARER, BOTH, OTHERS = (
     "near the weights",
     "near the embeddings",
     "nearer to the embeddings",
+    "near both",
     "near embeddings of other images",
 )
 # The flags that each row adds to those of all weights.
@@ -48,7 +49,8 @@ CHANGES = {
     NEAR: ["--toward_initial_embeddings=1"],
     NEARER: ["--toward_initial_embeddings=5"],
     OTHERS: ["--toward_initial_embeddings=5", "--anchor_images=data/{other}/train"],
-    WEIGHTS: ["--toward_initial_weights=0.03"],
+    WEIGHTS: ["--toward_initial_weights=0.1"],
+    BOTH: ["--toward_initial_weights=0.1", "--toward_initial_embeddings=2"],
     BLEND: ["--blend"],
     EMBEDDING: ["--lr_multipliers=backbone=0"],
     LORA: ["--lora=16"],
@@ -93,7 +95,7 @@ STUDY = Study(
         (f"{of_set}: {first}", f"{of_set}: {second}")
         for of_set in CONFIGS
         for first, second in (
-            *((ALL, name) for name in (NEAR, NEARER, OTHERS, WEIGHTS, BLEND, EMBEDDING, LORA)),
+            *((ALL, name) for name in (WEIGHTS, NEAR, NEARER, BOTH, OTHERS, BLEND, EMBEDDING, LORA)),
             (INITIAL, ALL),
         )
     ],
