@@ -46,12 +46,14 @@ grid([images[labels == label][:7] for label in np.unique(labels)[:4]], [["white"
 
 # %% [markdown]
 # Any Keras model with an output of shape `[batch, dimensions]` can be trained with a tfdml loss. This one has a small
-# network that was pretrained on other toy cars, a linear layer, and a layer that scales embeddings to length 1.
+# network that was pretrained on other toy cars, a linear layer, and a layer that scales embeddings to length 1. Batch
+# normalization keeps the statistics of pretraining, so an embedding does not depend on the other images of its batch.
 
 # %%
 keras.utils.set_random_seed(0)
 network = tfdml.backbones.Small(width=16)
 network.load_weights(network.shipped_weights["toycars"])
+tfdml.layers.freeze_batch_norm(network)
 pooled = [network, keras.layers.GlobalAveragePooling2D()]
 pixels = keras.layers.Normalization(mean=network.mean, variance=np.square(network.std))
 embedding = [keras.layers.Dense(64), keras.layers.UnitNormalization()]
@@ -87,12 +89,14 @@ neighbors(model)
 
 # %% [markdown]
 # Every fifth training class is held out for validation, and `RetrievalEvaluation` measures it after each epoch. The
-# batches contain four images each of eight classes, because the loss compares the images of a batch with each other.
+# batches contain four images each of eight classes, because the loss compares the images of a batch with each other. The
+# learning rate falls to 0, so that the result depends little on the last batches.
 
 # %%
 held_out = np.isin(labels, np.unique(labels)[::5])
-model.compile(keras.optimizers.Adam(3e-4), loss=tfdml.losses.MultiSimilarity())
 batches = tfdml.data.pxk(images[~held_out], labels[~held_out], classes=8, per_class=4, transform=None)
+rate = keras.optimizers.schedules.CosineDecay(3e-4, decay_steps=EPOCHS * len(batches))
+model.compile(keras.optimizers.Adam(rate), loss=tfdml.losses.MultiSimilarity())
 evaluation = tfdml.callbacks.RetrievalEvaluation(images[held_out], labels[held_out])
 model.fit(batches, epochs=EPOCHS, callbacks=[evaluation], shuffle=False, verbose=0)
 for epoch, score in enumerate(model.history.history["val_recall_at_1"], start=1):
