@@ -21,6 +21,12 @@ from tfdml.console import flags as tfdml_flags
 
 flags.DEFINE_string("index", "", "Folder or address of an index, see python -m tfdml.index.")
 flags.DEFINE_string("model", "", "Folder of the exported model. If not set, the copy in the index is used.")
+flags.DEFINE_string(
+    "query_model",
+    "",
+    "Folder of another exported model that embeds queries, such as a student that was trained in the space of the "
+    "index's model. If not set, the model of the index.",
+)
 flags.DEFINE_integer("k", 5, "Number of neighbors to show, or that vote for a label.", lower_bound=1)
 flags.DEFINE_enum("format", "table", ["table", "json"], "Output format.")
 flags.DEFINE_string(
@@ -92,7 +98,9 @@ def main(queries):
         command.refuse_unused(["classes"], "--label is not set")
     elif values.classes:
         command.refuse_unused(["k", "validation", "precision"], "--classes labels images without neighbors")
-    if not values.duplicates:
+    if values.duplicates:
+        command.refuse_unused(["query_model"], "--duplicates compares the images in the index")
+    else:
         command.refuse_unused(["groups"], "--duplicates is not set")
     command.check_file("picture")
     command.import_package()
@@ -102,7 +110,7 @@ def main(queries):
     from tfdml.serving.index.searcher import searcher_of
 
     _check_picture(values.picture)
-    searcher = searcher_of(values.index, values.model or None)
+    searcher = searcher_of(values.index, values.model or None, values.query_model or None)
     if queries or values.text:
         about = {"k": values.k, "where": values.where, "adaptive": values.adaptive, "picture": values.picture}
         about["box"] = box_of_text(",".join(values.box), "--box") if values.box else None

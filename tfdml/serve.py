@@ -19,6 +19,12 @@ TOKEN = "TFDML_TOKEN"
 flags.DEFINE_string("index", "", "Folder or address of an index, see python -m tfdml.index.")
 flags.DEFINE_string("model", "", "Folder of the exported model. If not set, the copy in the index is used.")
 flags.DEFINE_string(
+    "query_model",
+    "",
+    "Folder of another exported model that embeds queries, such as a student that was trained in the space of the "
+    "index's model. If not set, the model of the index.",
+)
+flags.DEFINE_string(
     "host",
     "127.0.0.1",
     "Address to listen on. The default is only reachable from this machine. Use 0.0.0.0 to allow other machines.",
@@ -77,7 +83,7 @@ def main():
     logging.set_verbosity(logging.WARNING)
     # TensorFlow has one thread per core. More threads keep the network from waiting while all of them decode images.
     tf.config.threading.set_inter_op_parallelism_threads((os.cpu_count() or 1) + DECODERS)
-    searcher = searcher_of(values.index, values.model or None)
+    searcher = searcher_of(values.index, values.model or None, values.query_model or None)
     # Loads the model and traces its functions, so that the first request does not have to wait.
     _warm_up(searcher)
     threshold_of = CurrentThreshold(values.threshold)

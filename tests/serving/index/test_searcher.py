@@ -3,6 +3,7 @@
 import dataclasses
 import io
 import json
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
@@ -11,14 +12,19 @@ import pytest
 from PIL import Image
 
 from tests.commands import assert_one_error, run
+from tests.serving.index.test_index_threshold import FITTED
 from tests.serving.index.test_indexing import write_pictures
-from tests.serving_fixtures import exported, nearly, picture
+from tests.serving_fixtures import exported, exported_tolerant, exported_towers, nearly, picture
+from tfdml.files.checked import write_record
 from tfdml.run.experiment.threshold import Threshold
 from tfdml.serving import Neighbor, Searcher
+from tfdml.serving.exported_model import ExportedModel, model_hash
 from tfdml.serving.image_list import ImageList
-from tfdml.serving.index.build import index_images
+from tfdml.serving.index.build import index_images, upgrade_index
 from tfdml.serving.index.contact_sheet import draw
 from tfdml.serving.index.labeling import Labeled, calibrate, calibrated_on, duplicates, label_images, vote
+from tfdml.serving.index.threshold import threshold_for
+from tfdml.serving.model_card import METADATA, VERSION
 
 
 @pytest.fixture(scope="module")
@@ -237,3 +243,46 @@ def test_the_command_lists_neighbors_from_a_threshold_on(index, photos, validati
         "1 of 4 validation images are in the index, and were not counted as their own neighbors."
     )
     assert near in done.stdout
+
+
+def test_another_model_embeds_queries(index, photos):
+    """It finds what a search with its vectors finds, and may read texts if it has a tower for them."""
+    searcher, student = Searcher(index, query_model=exported_towers()), ExportedModel(exported_towers())
+    paths = [photos / "odd" / "03.png", photos / "even" / "04.png"]
+    vectors, _ = student.embed_readable([path.read_bytes() for path in paths])
+    expected = Searcher(index).search_vectors(vectors, k=4)
+    assert [[each.path for each in some] for some in searcher.search(paths, k=4)] == [
+        [each.path for each in some] for some in expected
+    ]
+    assert [each.path for each in Searcher(index).search(paths, k=4)[0]] != [each.path for each in expected[0]]
+    assert searcher.has_texts and not Searcher(index).has_texts
+    assert searcher.model_digest == student.digest != Searcher(index).model_digest
+    flags = [f"--index={index}", f"--query_model={exported_towers()}"]
+    lines = run("tfdml.search", *flags, "--k=4", str(paths[0])).stdout.splitlines()
+    assert [line.split()[-1] for line in lines[1:]] == [each.path.split()[-1] for each in expected[0]]
+    assert_one_error(run("tfdml.search", *flags, "--duplicates"), "--query_model", "compares the images in the index")
+
+
+def test_a_threshold_of_another_model_is_not_used(index, tmp_path):
+    """It separates pairs of embeddings by the index's model."""
+    shutil.copytree(index, tmp_path / "index")
+    model = tmp_path / "index" / "model"
+    card = {"version": VERSION, "sha256": model_hash(model), "embedding": {"metric": "cosine"}}
+    write_record(model / METADATA, {**card, "threshold": {**FITTED, "threshold": 0.5}})
+    with_threshold, without = Searcher(tmp_path / "index"), Searcher(tmp_path / "index", query_model=exported_towers())
+    assert threshold_for(with_threshold).value == 0.5
+    assert threshold_for(without).value is None and threshold_for(without, "0.7").value == 0.7
+
+
+def test_a_query_model_must_fit_the_index(index, tmp_path):
+    other = SimpleNamespace(dimension=8, metric="cosine", path=None, digest="other")
+    with pytest.raises(ValueError, match=r"16 dimensions and the metric 'cosine'. Received a model with 8 dimensions"):
+        Searcher(index, query_model=other)
+    with pytest.raises(ValueError, match=r"Received a model with 16 dimensions and 'euclidean'"):
+        Searcher(index, query_model=SimpleNamespace(dimension=16, metric="euclidean", path=None, digest="other"))
+    # An upgrade changes the space of the index.
+    shutil.copytree(index, tmp_path / "index")
+    searcher = Searcher(tmp_path / "index", query_model=exported_towers())
+    upgrade_index(tmp_path / "index", exported_tolerant())
+    with pytest.raises(ValueError, match="was replaced by an index of another model. Open it again."):
+        searcher.reopened()

@@ -46,9 +46,13 @@ class Searcher:
         model: Exported model or its folder, or another embedder, with which the index was made. In a folder, another
             export of the same model is accepted if it embeds the index's own probes equally, except for rounding. If
             `None`, the copy in the folder is used. Without a copy, searches need vectors. Defaults to `None`.
+        query_model: Exported model or its folder, or another embedder, that embeds queries instead of the index's
+            model, such as a small network that was trained in the space of a large one. It is not checked whether both
+            embed alike. Fitted thresholds of the index's model are not used. Defaults to `None`.
 
     Raises:
-        ValueError: If there is no index, it is damaged, or it was made with another model.
+        ValueError: If there is no index, it is damaged, or it was made with another model, or if `query_model` has
+            another dimension or metric.
 
     Example:
 
@@ -61,7 +65,12 @@ class Searcher:
     ```
     """
 
-    def __init__(self, index: FilePath | Store, model: FilePath | AnyEmbedder | None = None):
+    def __init__(
+        self,
+        index: FilePath | Store,
+        model: FilePath | AnyEmbedder | None = None,
+        query_model: FilePath | AnyEmbedder | None = None,
+    ):
         self._lock, self._has_own_model, self._model, self._model_path = threading.Lock(), model is None, None, None
         self._model_digest = None
         if isinstance(model, str | os.PathLike):
@@ -77,6 +86,20 @@ class Searcher:
         self._open(index)
         if isinstance(self.store, FolderStore):
             self._check_model(self.store.folder)
+        self._query_model = self._checked_query_model(query_model)
+
+    def _checked_query_model(self, model):
+        """Returns the embedder of queries, or None. Raises a ValueError if it has another dimension or metric."""
+        if isinstance(model, str | os.PathLike):
+            model = ExportedModel(model)
+        if model is not None:
+            of_model, of_index = (model.dimension, model.metric), (self.manifest["dimension"], self.manifest["metric"])
+            if of_model != of_index:
+                raise ValueError(
+                    f"query_model must embed like the index {self.name}, with {of_index[0]} dimensions and the metric "
+                    f"{of_index[1]!r}. Received a model with {of_model[0]} dimensions and {of_model[1]!r}."
+                )
+        return model
 
     def _open(self, store):
         self.store = store
@@ -108,7 +131,8 @@ class Searcher:
             new one uses the new model.
 
         Raises:
-            ValueError: If the index was replaced by an index of another model.
+            ValueError: If the index was replaced by an index of another model, or was upgraded while another model
+                embeds the queries.
         """
         store = self.store.reopened()
         # A store that this process has changed may have read another manifest by now.
@@ -118,8 +142,13 @@ class Searcher:
         found._open(store)
         if found.manifest["model"] == before["model"]:
             return found
-        # Without an upgrade, an index with another model is another index in the same place.
-        if not self._has_own_model or found.manifest.get("upgrades", 0) <= before.get("upgrades", 0):
+        # Without an upgrade, an index with another model is another index in the same place. The model of queries does
+        # not embed like another model.
+        if (
+            self._query_model
+            or not self._has_own_model
+            or found.manifest.get("upgrades", 0) <= before.get("upgrades", 0)
+        ):
             raise ValueError(f"The index {self.name} was replaced by an index of another model. Open it again.")
         found = type(self)(store)
         # Load the model now, so that the first search need not wait for it.
@@ -157,7 +186,9 @@ class Searcher:
 
     @property
     def model(self) -> AnyEmbedder:
-        """The embedder, such as an `ExportedModel`, which is loaded when it is first used."""
+        """The embedder of queries, such as an `ExportedModel`, which is loaded when it is first used."""
+        if self._query_model is not None:
+            return self._query_model
         with self._lock:
             if self._model is None and self._model_path is None:
                 raise ValueError(
@@ -171,12 +202,17 @@ class Searcher:
     @property
     def model_digest(self) -> str:
         """Hash of the model that embeds queries. Another export of the index's model has another hash than it."""
+        if self._query_model is not None:
+            return self._query_model.digest
         return self._model_digest or self.manifest["model"]
 
     @property
     def model_folder(self) -> FilePath | None:
-        """Folder of the SavedModel and its card, or `None` for other embedders."""
-        return self._model_path
+        """Folder of the SavedModel and its card, or `None` for other embedders and for a `query_model`.
+
+        The card of a `query_model` does not describe the index, so its threshold is not used.
+        """
+        return None if self._query_model is not None else self._model_path
 
     def search(self, images: Images, k: int = 10, where: str | None = None, boxes: Any = None) -> Found:
         """Returns the `k` nearest neighbors of each image, the nearest first.
@@ -341,14 +377,14 @@ class Searcher:
         return embeddings, np.isin(np.arange(len(files)), kept), reasons
 
 
-def searcher_of(address, model=None):
+def searcher_of(address, model=None, query_model=None):
     """Returns the `Searcher` of an index that a command names. A vector database has no copy of the model."""
     if is_engine(address) and not model:
         raise ValueError(
             f"--model is missing. Pass the exported model with which the embeddings in {store_name(address)} "
             "were computed."
         )
-    return Searcher(address, model)
+    return Searcher(address, model, query_model)
 
 
 # Minimum similarity of a copy of the query, which is at most at a distance of 0.001.
