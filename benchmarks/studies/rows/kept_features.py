@@ -11,7 +11,8 @@ their initial values, of the embeddings to the initial ones, with two factors, o
 training images of another set; and all weights, interpolated with the initial weights at the end.
 
 **Settings.** Validation classes of the own set choose among three learning rates for each row, with seed 0, which is
-not reported. The factor of a penalty is part of the row, because classes of the own set cannot choose it: for them, no
+not reported. One more row trains all weights at the rate that a row with a penalty has, so that only the penalty
+differs. The factor of a penalty is part of the row, because classes of the own set cannot choose it: for them, no
 penalty is often best. The factors come from single runs with seed 99.
 
 **Main differences.** On each set, each row with a penalty minus all weights, in domain, corrected together by the
@@ -35,6 +36,7 @@ CONFIGS = {"Omniglot": "omniglot", "emoji": "emoji", "cars": "cars_half"}
 OTHER = {"Omniglot": "emoji", "emoji": "cars", "cars": "emoji"}
 RATES = ("0.0001", "0.0003", "0.001")
 INITIAL, EMBEDDING, LORA, ALL, BLEND = "initial model", "embedding layer", "LoRA", "all weights", "all weights, blend"
+AT_RATE = "all weights, at the rate of the row nearer to the embeddings"
 WEIGHTS, NEAR, NEARER, BOTH, OTHERS = (
     "near the weights",
     "near the embeddings",
@@ -46,6 +48,7 @@ WEIGHTS, NEAR, NEARER, BOTH, OTHERS = (
 CHANGES = {
     INITIAL: ["--steps=1", "--eval_every=1"],
     ALL: [],
+    AT_RATE: [],
     NEAR: ["--toward_initial_embeddings=1"],
     NEARER: ["--toward_initial_embeddings=5"],
     OTHERS: ["--toward_initial_embeddings=5", "--anchor_images=data/{other}/train"],
@@ -89,13 +92,15 @@ STUDY = Study(
         "seconds": seconds,
     },
     folder="runs/kept_features",
-    settings={f"{of_set}: {name}": settings_of(name) for of_set in CONFIGS for name in CHANGES},
+    settings={f"{of_set}: {name}": settings_of(name) for of_set in CONFIGS for name in CHANGES if name != AT_RATE},
+    follow={f"{of_set}: {AT_RATE}": f"{of_set}: {NEARER}" for of_set in CONFIGS},
     elsewhere=ELSEWHERE,
     differences=[
         (f"{of_set}: {first}", f"{of_set}: {second}")
         for of_set in CONFIGS
         for first, second in (
             *((ALL, name) for name in (WEIGHTS, NEAR, NEARER, BOTH, OTHERS, BLEND, EMBEDDING, LORA)),
+            *((AT_RATE, name) for name in (NEAR, NEARER, OTHERS, WEIGHTS, BOTH)),
             (INITIAL, ALL),
         )
     ],
