@@ -9,10 +9,11 @@ import argparse
 import functools
 import sys
 import tempfile
+from pathlib import Path
 
-from benchmarks.pages import advice, effects, reproduced
+from benchmarks.pages import advice, effects, reproduced, tasks
 from benchmarks.pages.blocks import Blocks
-from benchmarks.pages.catalog import PAGES, SOURCES
+from benchmarks.pages.catalog import PAGES, SOURCES, TASKS
 from benchmarks.pages.evidence_of_claims import evidence_by_claim
 from benchmarks.pages.recorded import FIRST_RUNS, ROOT, Recorded
 from benchmarks.pages.studies import Studies
@@ -22,7 +23,7 @@ from tfdml.run.study.records import read
 
 FOLDER = ROOT / "docs/evidence"
 CHOOSING = ROOT / "docs/setting_effects.md"
-BEGIN = "<!-- The table of {} is written by `python -m benchmarks.evidence` from benchmarks/pages/advice.py. -->"
+BEGIN = "<!-- The table of {} is written by `python -m benchmarks.evidence` from benchmarks/pages/{}.py. -->"
 END = "<!-- The end of the table of {}. -->"
 # The first pages in the list of contents; the others follow by their file names.
 FIRST = (
@@ -105,8 +106,21 @@ def advice_page(recorded_of):
     """
     page = CHOOSING.read_text(encoding="utf-8")
     for name, told in (("effects", advice.table(recorded_of)), ("visits", advice.visits(recorded_of))):
-        page = placed(CHOOSING.name, page, BEGIN.format(name), END.format(name), told)
+        page = placed(CHOOSING.name, page, BEGIN.format(name, "advice"), END.format(name), told)
     return page
+
+
+def task_page(name, folder):
+    """Returns the text of the page of a task in docs, with its table from the records.
+
+    Args:
+        name: Name of the page and of its source in `TASKS`.
+        folder: Folder for `Recorded`.
+    """
+    page = (ROOT / f"docs/{name}.md").read_text(encoding="utf-8")
+    # Both studies have runs with the same names.
+    told = tasks.TABLES[name](Recorded(TASKS[name], Path(folder) / name))
+    return placed(f"{name}.md", page, BEGIN.format("results", "tasks"), END.format("results"), told)
 
 
 def all_texts(names, folder):
@@ -122,6 +136,8 @@ def all_texts(names, folder):
     if len(names) == len(PAGES):
         yield from summaries(recorded_of, folder).items()
         yield "../setting_effects.md", advice_page(recorded_of)
+        for name in TASKS:
+            yield f"../{name}.md", task_page(name, folder)
 
 
 def main():

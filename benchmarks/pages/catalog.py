@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from benchmarks.studies.losses_and_methods import BEGUN_ROWS
-from benchmarks.studies.rows import cars, ranked_list_losses
+from benchmarks.studies.rows import cars, kept_features, ranked_list_losses
 
 ON_EMOJI = ("--data_dir=data/emoji",)
 # The flags of studies on toy cars with longer runs.
@@ -77,6 +77,31 @@ SOURCES = {
     # The variance between seeds of networks is pooled over the files of docs/records, without its subfolders.
     "heads_cars": Source("recent_losses_heads", "heads/cars", seeds=SEEDS_OF_HEADS),
     "heads_emoji": Source("recent_losses_heads_emoji", "heads/emoji", seeds=SEEDS_OF_HEADS),
+}
+# The rows of the study on kept features whose runs are complete.
+KEPT = (
+    kept_features.INITIAL,
+    kept_features.ALL,
+    kept_features.AT_RATE,
+    kept_features.NEARER,
+    kept_features.WEIGHTS,
+)
+# The table of each page in docs about a task.
+TASKS = {
+    "distillation": Source(
+        "distillation",
+        "tasks/distillation",
+        ("--initial_weights=mobilenet_v2_035_imagenet.weights.h5",),
+        seeds=(1, 2, 3),
+        rows=("emoji: alone", "emoji: vectors", "Omniglot: alone", "Omniglot: vectors"),
+    ),
+    "pretrained_knowledge": Source(
+        "kept_features",
+        "tasks/kept_features",
+        ("--initial_weights=mobilenet_v2_035_imagenet.weights.h5",),
+        seeds=(1, 2, 3),
+        rows=tuple(f"Omniglot: {row}" for row in KEPT),
+    ),
 }
 # A page and its template have the same name.
 PAGES = (

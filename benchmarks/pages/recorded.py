@@ -11,7 +11,7 @@ from benchmarks.pages.seed_variance import SeedVariances, read_once
 from tfdml.evaluation.statistics import all_pairs
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.study.driver import SEED, Search, reached, trials_of
-from tfdml.run.study.records import FILE, PLACES, recalls
+from tfdml.run.study.records import FILE, PATHS, recalls
 from tfdml.run.study.runs import resolved, runs_of
 from tfdml.run.study.study import text_of
 
@@ -64,6 +64,10 @@ class Recorded:
         """Returns the records of a row, one for each seed."""
         return [self._record(self._flags[name], seed) for seed in seeds or self.seeds]
 
+    def flags(self, name):
+        """Returns the flags of a row, with its chosen setting."""
+        return self._flags[name]
+
     def results(self, name):
         """Returns the results of a row, one for each seed."""
         return [record["result"] for record in self.records(name)]
@@ -81,41 +85,43 @@ class Recorded:
         """Returns the text of a table cell."""
         return text_of(self.study.columns[head](self.results(name), self.run_dirs(name)))
 
-    def difference(self, first, second, seeds=()):
+    def difference(self, first, second, seeds=(), on=""):
         """Returns Recall@1 of the second row minus the first, in percentage points.
+
+        `on` is the name of another dataset on which the study measured its models; see `Study`.
 
         Returns:
             The difference, the ends of its 95% confidence interval and its degrees of freedom. With one seed, the
             interval has the variance between seeds of other rows with the same test classes.
         """
-        key = first, second, tuple(seeds)
+        key = first, second, tuple(seeds), on
         if key not in self._intervals:
-            of_rows = self.recalls((first, second), seeds)
+            of_rows = self.recalls((first, second), seeds, on)
             found = all_pairs(*of_rows).interval(1, 0)
             degrees = contrast((-1, 1), *of_rows).degrees
             self._intervals[key] = (*(100 * float(each) for each in found), degrees)
         return self._intervals[key]
 
-    def recalls(self, names, seeds=()):
+    def recalls(self, names, seeds=(), on=""):
         """Returns the mean Recall@1 of rows and their errors; see `tfdml.run.study.records.recalls`."""
-        variance = seed_variances().of(self.records(names[0], seeds)[0]["measured"])
-        return recalls([self.run_dirs(name, seeds) for name in names], variance=variance)
+        variance = seed_variances().of(_measured(self.records(names[0], seeds)[0], on))
+        return recalls([self.run_dirs(name, seeds, on) for name in names], variance=variance)
 
     def names(self, rows):
         """Returns the names of the runs of rows, without their seeds."""
         return [self.records(row)[0]["run"].rpartition("-seed")[0] for row in rows]
 
-    def run_dirs(self, name, seeds=()):
-        """Returns a folder for each seed, with the measurements and the learning curve of the run."""
-        return [self._directory(record) for record in self.records(name, seeds)]
+    def run_dirs(self, name, seeds=(), on=""):
+        """Returns a folder for each seed, with the learning curve of the run and its measurements, `on` a dataset."""
+        return [self._directory(record, on) for record in self.records(name, seeds)]
 
-    def _directory(self, record):
-        path = self._folder / record["run"]
+    def _directory(self, record, on):
+        path = self._folder / on / record["run"]
         if not path.exists():
             path.mkdir(parents=True)
             lines = "".join(json.dumps(event) + "\n" for event in record["curve"])
             RunDirectory(path).metrics.write_text(lines, encoding="utf-8")
-            (path / FILE).write_text(json.dumps(record["measured"]), encoding="utf-8")
+            (path / FILE).write_text(json.dumps(_measured(record, on)), encoding="utf-8")
         return path
 
     def _search(self, flags):
@@ -138,10 +144,15 @@ class Recorded:
                 raise MissingRun(f"docs/records/{self.source.records}.jsonl has no run {name}.")
             now = resolved([*flags, f"--seed={seed}"]).values()
             for flag in self._records[name]["flags"]:
-                if not flag.startswith(PLACES) and flag not in now:
+                if not flag.startswith(PATHS) and flag not in now:
                     raise ValueError(f"The run {name} was recorded with {flag}, but its row no longer has this flag.")
             self._checked[name] = self._records[name]
         return self._checked[name]
+
+
+def _measured(record, on):
+    """Returns what a record has measured on the test images of its own dataset, or `on` another one."""
+    return record["measured"]["elsewhere"][on] if on else record["measured"]
 
 
 def _name(flags, seed):

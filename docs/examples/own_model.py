@@ -89,8 +89,8 @@ neighbors(model)
 
 # %% [markdown]
 # Every fifth training class is held out for validation, and `RetrievalEvaluation` measures it after each epoch. The
-# batches contain four images each of eight classes, because the loss compares the images of a batch with each other. The
-# learning rate falls to 0, so that the result depends little on the last batches.
+# batches contain four images each of eight classes, because the loss compares the images of a batch with each other.
+# The learning rate falls to 0, so that the result depends little on the last batches.
 
 # %%
 held_out = np.isin(labels, np.unique(labels)[::5])

@@ -544,6 +544,12 @@ def names_with(**properties):
     return tuple(name for name, about in flags_by_name().items() if properties.items() <= vars(about).items())
 
 
+def names_of_paths():
+    """Returns the names of flags whose values become absolute paths, in order."""
+    fields = [field for part in dataclasses.fields(Settings) for field in dataclasses.fields(part.type)]
+    return tuple(field.name for field in fields if field.type is AbsolutePath)
+
+
 def values_of(name):
     """Returns a dictionary from flag names to a property of `Flag`, such as `in_trials`, if it is not None."""
     values = {flag: vars(about)[name] for flag, about in flags_by_name().items()}

@@ -94,6 +94,20 @@ def test_files_may_lie_elsewhere_on_another_machine(trained, tmp_path):
     assert str(tmp_path) not in (tmp_path / "kept" / "study.jsonl").read_text()
 
 
+def test_a_teacher_may_lie_elsewhere_on_another_machine(trained, tmp_path, monkeypatch):
+    for machine in ("here", "there"):
+        (tmp_path / machine).mkdir()
+        monkeypatch.chdir(tmp_path / machine)
+        study(tmp_path, f"runs_{machine}", "--teacher=teachers/large", only=["plain"])
+    name = "plain-teacher=teachers_large-seed0"
+    assert trained == [name]
+    flags = (tmp_path / "runs_there" / name / "flags.txt").read_text().splitlines()
+    assert f"--teacher={tmp_path / 'there' / 'teachers' / 'large'}" in flags
+    assert str(tmp_path) not in (tmp_path / "kept" / "study.jsonl").read_text()
+    study(tmp_path, "runs_here", "--teacher=teachers/small", only=["plain"])
+    assert trained == [name, "plain-teacher=teachers_small-seed0"]
+
+
 def test_random_weights_are_not_those_of_a_file(trained, tmp_path):
     study(tmp_path, "first", "--initial_weights=imagenet", only=["plain"])
     study(tmp_path, "second", "--initial_weights=weights/imagenet.weights.h5", only=["plain"])

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from tfdml.console import command
-from tfdml.console.settings import names_with, values_of
+from tfdml.console.settings import names_of_paths, names_with, values_of
 from tfdml.evaluation.statistics import Seeds, all_pairs, degrees_of
 from tfdml.files.checked import read_record, whole_folder, write_record
 from tfdml.run.directory.model_archive import sha256_of
@@ -194,6 +194,8 @@ def _right(seeds):
 
 # Flags with places of files, which differ between machines.
 PLACES = tuple(f"--{name}" for name in names_with(is_place=True))
+# All flags with paths. The others, such as --teacher, are part of the names of runs.
+PATHS = tuple(f"--{name}" for name in dict.fromkeys([*names_with(is_place=True), *names_of_paths()]))
 
 
 def read(file):
@@ -246,12 +248,12 @@ def _without_folder(member):
 def restore(record, run_dir, flags):
     """Creates the directory of a recorded run, without its models.
 
-    `flags` are the current flags of the run, `{name: "--name=value"}`. Flags in `PLACES` replace the recorded flags,
+    `flags` are the current flags of the run, `{name: "--name=value"}`. Flags in `PATHS` replace the recorded flags,
     which are names without folders. `imagenet` represents a file with ImageNet weights.
     """
-    here = {place: flags[place.removeprefix("--")] for place in PLACES}
+    here = {path: flags[path.removeprefix("--")] for path in PATHS}
     for flag in record["flags"]:
-        now = here.get(flag.partition("=")[0], flag)
+        now = here[flag.partition("=")[0]] if flag.startswith(PLACES) else flag
         values = {each.partition("=")[2] for each in (flag, _without_folders(now))}
         # `imagenet` matches any file with such a name.
         if len(values) > 1 and not ("imagenet" in values and all("imagenet" in value for value in values)):
@@ -287,9 +289,9 @@ def _file_name(flag):
 
 
 def _without_folders(flag):
-    """Returns a flag in `PLACES` with only the name of its file. Other flags remain unchanged."""
+    """Returns a flag in `PATHS` with only the name of its file. Other flags remain unchanged."""
     name, _, value = flag.partition("=")
-    return f"{name}={Path(value).name}" if name in PLACES else flag
+    return f"{name}={Path(value).name}" if name in PATHS else flag
 
 
 def _rounded(value):
