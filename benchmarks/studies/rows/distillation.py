@@ -1,5 +1,12 @@
 """A small network that learns from a large one: `python -m benchmarks.study distillation --seeds=1,2,3`.
 
+Runs that docs/records/tasks/distillation.jsonl has are not trained again with these flags:
+
+```
+python -m benchmarks.study distillation --seeds=1,2,3 --initial_weights=mobilenet_v2_035_imagenet.weights.h5 \\
+    --records=docs/records/tasks/distillation.jsonl
+```
+
 This file was committed before its runs, which nothing in it depends on. Rows train configs/emoji.flags,
 configs/cars_half.flags and configs/omniglot.flags, MobileNetV2 of width 0.35. The teacher of each set is trained first,
 from the start that was best there before, Inception v3 up to `mixed7`:

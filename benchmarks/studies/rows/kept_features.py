@@ -1,5 +1,12 @@
 """Fine-tuning that keeps what the network knows: `python -m benchmarks.study kept_features --seeds=1,2,3`.
 
+Runs that docs/records/tasks/kept_features.jsonl has are not trained again with these flags:
+
+```
+python -m benchmarks.study kept_features --seeds=1,2,3 --initial_weights=mobilenet_v2_035_imagenet.weights.h5 \\
+    --records=docs/records/tasks/kept_features.jsonl
+```
+
 This file was committed before its runs. Rows train configs/omniglot.flags, configs/emoji.flags and
 configs/cars_half.flags from the same initial embedding, WCCN. Each is then measured on the test images of all three
 sets: on their own, *in domain*, and on the two others, *out of domain*. In all of them, the classes differ from the
