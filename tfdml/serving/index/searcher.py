@@ -142,13 +142,10 @@ class Searcher:
         found._open(store)
         if found.manifest["model"] == before["model"]:
             return found
-        # Without an upgrade, an index with another model is another index in the same place. The model of queries does
-        # not embed like another model.
-        if (
-            self._query_model
-            or not self._has_own_model
-            or found.manifest.get("upgrades", 0) <= before.get("upgrades", 0)
-        ):
+        # Without an upgrade, an index with another model is another index in the same place. The query model does not
+        # embed like the new model.
+        follows = self._has_own_model and self._query_model is None
+        if not follows or found.manifest.get("upgrades", 0) <= before.get("upgrades", 0):
             raise ValueError(f"The index {self.name} was replaced by an index of another model. Open it again.")
         found = type(self)(store)
         # Load the model now, so that the first search need not wait for it.
