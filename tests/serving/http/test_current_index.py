@@ -19,7 +19,13 @@ from tests.pipelines.image_files import with_scans
 from tests.run_helpers import made_once
 from tests.serving.http.fake_service import assert_refused, in_json, running
 from tests.serving.index.test_indexing import write_pictures
-from tests.serving_fixtures import exported, exported_tolerant, models_load_once, picture  # noqa: F401
+from tests.serving_fixtures import (
+    exported,
+    exported_tolerant,
+    exported_towers,
+    models_load_once,  # noqa: F401
+    picture,
+)
 from tfdml.serving import ExportedModel, Searcher, export
 from tfdml.serving.http import queries
 from tfdml.serving.http.queries import UNUSABLE, CurrentIndex
@@ -137,6 +143,20 @@ def test_an_index_of_another_model_is_refused(current, index, photos, caplog):
     with caplog.at_level(logging.WARNING):
         current.check()
     assert current.problem == UNUSABLE and len(current.searcher) == 6
+    assert "was replaced by an index of another model" in caplog.text
+
+
+def test_another_model_embeds_queries_and_does_not_follow_an_upgrade(index, caplog):
+    student = Searcher(index, query_model=exported_towers())
+    expected = [each.path.split("/")[-1] for each in student.search([picture(3)], k=9)[0]]
+    with running(student) as client:
+        found = client.post("/search", json=in_json(picture(3))).json()["neighbors"]
+        assert [each["name"] for each in found] == expected
+    current = CurrentIndex(student)
+    upgrade_index(index, exported_tolerant())
+    with caplog.at_level(logging.WARNING):
+        current.check()
+    assert current.problem == UNUSABLE and names(current, 3) == expected
     assert "was replaced by an index of another model" in caplog.text
 
 
