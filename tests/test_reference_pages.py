@@ -58,7 +58,7 @@ def trained(folder, words, *more):
 
 
 def test_a_student_learns_from_a_run_from_stored_embeddings_and_without_labels(folder, capsys):
-    teach, learn, embed, of_photos, unlabeled, shared = commands_of("distillation.md")
+    teach, learn, embed, of_photos, unlabeled, shared, *searching = commands_of("distillation.md")
     trained(folder, teach[1:], *SHORT, *ON_CARS)
     found, done = trained(folder, learn[1:], *SHORT, *ON_CARS)
     assert "it keeps " in done.stdout and found["distillation"]["dims"] == {"teacher": 128, "student": 128}
@@ -73,6 +73,12 @@ def test_a_student_learns_from_a_run_from_stored_embeddings_and_without_labels(f
     found, done = trained(folder, shared[1:], *SHORT, *ON_CARS)
     assert found["distillation"]["student_in_teacher"]["recall_at_1"] >= 0
     assert "Searching the teacher's embeddings with the student's gives" in done.stdout
+    photo = next((folder / "photos").rglob("*.*g"))
+    places = {"--images=photos": f"--images={folder}/photos", "photos/mug/1.jpg": str(photo)}
+    for name, *words in searching:
+        words = [places.get(word, re.sub(r"=(runs|exported|photo_index)", rf"={folder}/\1", word)) for word in words]
+        done = ok(name, *words)
+    assert done.stdout.splitlines()[0] == str(photo)
     capsys.readouterr()
     run_python("distillation.md", capsys)
 

@@ -545,7 +545,7 @@ def names_with(**properties):
 
 
 def names_of_paths():
-    """Returns the names of flags whose values become absolute paths, in order."""
+    """Returns the names of all flags with paths that become absolute, in order."""
     fields = [field for part in dataclasses.fields(Settings) for field in dataclasses.fields(part.type)]
     return tuple(field.name for field in fields if field.type is AbsolutePath)
 
