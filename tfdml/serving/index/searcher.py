@@ -47,8 +47,8 @@ class Searcher:
             export of the same model is accepted if it embeds the index's own probes equally, except for rounding. If
             `None`, the copy in the folder is used. Without a copy, searches need vectors. Defaults to `None`.
         query_model: Exported model or its folder, or another embedder, that embeds queries instead of the index's
-            model, such as a small network that was trained in the space of a large one. It is not checked whether both
-            embed alike. Fitted thresholds of the index's model are not used. Defaults to `None`.
+            model, such as a small network that was trained in the space of a large one. Only the dimension and the
+            metric are checked. Fitted thresholds of the index's model are not used. Defaults to `None`.
 
     Raises:
         ValueError: If there is no index, it is damaged, or it was made with another model, or if `query_model` has
