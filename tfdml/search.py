@@ -21,12 +21,7 @@ from tfdml.console import flags as tfdml_flags
 
 flags.DEFINE_string("index", "", "Folder or address of an index, see python -m tfdml.index.")
 flags.DEFINE_string("model", "", "Folder of the exported model. If not set, the copy in the index is used.")
-flags.DEFINE_string(
-    "query_model",
-    "",
-    "Folder of another exported model that embeds queries, such as a student that was trained in the space of the "
-    "index's model. If not set, the model of the index.",
-)
+tfdml_flags.define_query_model()
 flags.DEFINE_integer("k", 5, "Number of neighbors to show, or that vote for a label.", lower_bound=1)
 flags.DEFINE_enum("format", "table", ["table", "json"], "Output format.")
 flags.DEFINE_string(

@@ -18,12 +18,7 @@ TOKEN = "TFDML_TOKEN"
 
 flags.DEFINE_string("index", "", "Folder or address of an index, see python -m tfdml.index.")
 flags.DEFINE_string("model", "", "Folder of the exported model. If not set, the copy in the index is used.")
-flags.DEFINE_string(
-    "query_model",
-    "",
-    "Folder of another exported model that embeds queries, such as a student that was trained in the space of the "
-    "index's model. If not set, the model of the index.",
-)
+tfdml_flags.define_query_model()
 flags.DEFINE_string(
     "host",
     "127.0.0.1",

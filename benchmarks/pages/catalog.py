@@ -78,7 +78,7 @@ SOURCES = {
     "heads_cars": Source("recent_losses_heads", "heads/cars", seeds=SEEDS_OF_HEADS),
     "heads_emoji": Source("recent_losses_heads_emoji", "heads/emoji", seeds=SEEDS_OF_HEADS),
 }
-# The rows of the study on kept features whose runs are complete.
+# Rows of the study on kept features with complete runs.
 KEPT = (
     kept_features.INITIAL,
     kept_features.ALL,

@@ -3,6 +3,7 @@
 import statistics
 
 from benchmarks.markdown import markdown
+from benchmarks.pages.claims import Difference, text_of
 from benchmarks.studies.rows import distillation, kept_features
 
 
@@ -68,13 +69,11 @@ def _cell(recorded, name, on, initial):
     score = recorded.cell(name, f"on {on}").partition(" ")[0]
     if name == initial:
         return f"{score}%"
-    mean, low, high, _ = recorded.difference(initial, name, on=on)
-    return f"{score}%: {mean:+.1f} ({low:+.1f} to {high:+.1f})"
+    return f"{score}%: {_difference(recorded, initial, name, on)}"
 
 
-def _difference(recorded, first, second):
-    mean, low, high, _ = recorded.difference(first, second)
-    return f"{mean:+.1f} ({low:+.1f} to {high:+.1f})"
+def _difference(recorded, first, second, on=""):
+    return text_of(Difference(*recorded.difference(first, second, on=on)[:3]))
 
 
 def _mean(scores):

@@ -25,7 +25,7 @@ def table(name):
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_a_table_is_written_anew(name, tmp_path):
+def test_a_page_has_the_table_of_its_records(name, tmp_path):
     page = (ROOT / f"docs/{name}.md").read_text(encoding="utf-8")
     assert evidence.task_page(name, tmp_path) == page, "run: python -m benchmarks.evidence"
 

@@ -299,6 +299,14 @@ def define_import_modules():
     flags.DEFINE_list("import_modules", [], text)
 
 
+def define_query_model():
+    text = (
+        "Folder of another exported model that embeds queries, such as a student that was trained in the space of the "
+        "index's model. If not set, the model of the index."
+    )
+    flags.DEFINE_string("query_model", "", text)
+
+
 def define_debug():
     flags.DEFINE_bool("debug", False, "Show the traceback if an error occurs.")
 

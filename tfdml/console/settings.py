@@ -533,10 +533,13 @@ class Settings:
         return dataclasses.replace(self, **parts)
 
 
+def _fields():
+    return [field for part in dataclasses.fields(Settings) for field in dataclasses.fields(part.type)]
+
+
 def flags_by_name():
     """Returns a dictionary from the names of all flags to their `Flag`, in order."""
-    fields = [field for part in dataclasses.fields(Settings) for field in dataclasses.fields(part.type)]
-    return {field.name: field.metadata["flag"] for field in fields}
+    return {field.name: field.metadata["flag"] for field in _fields()}
 
 
 def names_with(**properties):
@@ -546,8 +549,7 @@ def names_with(**properties):
 
 def names_of_paths():
     """Returns the names of all flags with paths that become absolute, in order."""
-    fields = [field for part in dataclasses.fields(Settings) for field in dataclasses.fields(part.type)]
-    return tuple(field.name for field in fields if field.type is AbsolutePath)
+    return tuple(field.name for field in _fields() if field.type is AbsolutePath)
 
 
 def values_of(name):
