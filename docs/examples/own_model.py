@@ -3,8 +3,7 @@
 #
 # Train an image embedding with `compile` and `fit`, in about two minutes on two CPU cores. You will see the score on
 # new classes rise, and what it means: the nearest neighbors of a few images, before and after training. [What is metric
-# learning?](../metric_learning.md) explains the idea, and [Metric learning in your Keras code](../keras.md) has the
-# details.
+# learning?](../metric_learning.md) explains the idea. [Metric learning in your Keras code](../keras.md) has details.
 #
 # The images are toy cars, which tfdml draws itself. A class is the design of a car: its body, wheels and windows. Its
 # color, background and light change from image to image, and the embedding has to learn to ignore them.
@@ -46,14 +45,13 @@ grid([images[labels == label][:7] for label in np.unique(labels)[:4]], [["white"
 
 # %% [markdown]
 # Any Keras model with an output of shape `[batch, dimensions]` can be trained with a tfdml loss. This one has a small
-# network that was pretrained on other toy cars, a linear layer, and a layer that scales embeddings to length 1. Batch
-# normalization keeps the statistics of pretraining, so an embedding does not depend on the other images of its batch.
+# network that was pretrained on other toy cars, a linear layer, and a layer that scales embeddings to length 1.
 
 # %%
 keras.utils.set_random_seed(0)
 network = tfdml.backbones.Small(width=16)
 network.load_weights(network.shipped_weights["toycars"])
-tfdml.layers.freeze_batch_norm(network)
+tfdml.layers.freeze_batch_norm(network)  # It keeps the statistics of pretraining.
 pooled = [network, keras.layers.GlobalAveragePooling2D()]
 pixels = keras.layers.Normalization(mean=network.mean, variance=np.square(network.std))
 embedding = [keras.layers.Dense(64), keras.layers.UnitNormalization()]
@@ -89,8 +87,7 @@ neighbors(model)
 
 # %% [markdown]
 # Every fifth training class is held out for validation, and `RetrievalEvaluation` measures it after each epoch. The
-# batches contain four images each of eight classes, because the loss compares the images of a batch with each other.
-# The learning rate falls to 0, so that the result depends little on the last batches.
+# loss compares the images of a batch, four each of eight classes. The learning rate falls to 0.
 
 # %%
 held_out = np.isin(labels, np.unique(labels)[::5])
@@ -109,9 +106,8 @@ for epoch, score in enumerate(model.history.history["val_recall_at_1"], start=1)
 neighbors(model)
 
 # %% [markdown]
-# Save the model and search with it. An index accepts a Keras model and the images that the model expects. The query is
-# the third one of the picture; it is also in the index, so it is the first result. Next, you can [search your own
-# photos](../search_your_photos.md) or [pick another loss](../losses.md).
+# Save the model and search with it. The query is the third one of the picture; it is also in the index, so it is the
+# first result. Next, you can [search your own photos](../search_your_photos.md) or [pick another loss](../losses.md).
 
 # %%
 print(f"Recall@1 on new classes: {before:.1%} before training, {recall_on_new_classes(model):.1%} after it")
