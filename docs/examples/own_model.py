@@ -51,7 +51,7 @@ grid([images[labels == label][:7] for label in np.unique(labels)[:4]], [["white"
 keras.utils.set_random_seed(0)
 network = tfdml.backbones.Small(width=16)
 network.load_weights(network.shipped_weights["toycars"])
-tfdml.layers.freeze_batch_norm(network)  # It keeps the statistics of pretraining.
+tfdml.layers.freeze_batch_norm(network, "all")  # It stays as it was in pretraining.
 pooled = [network, keras.layers.GlobalAveragePooling2D()]
 pixels = keras.layers.Normalization(mean=network.mean, variance=np.square(network.std))
 embedding = [keras.layers.Dense(64), keras.layers.UnitNormalization()]
