@@ -29,8 +29,9 @@ evaluates at the end of each stage.
 **Verdicts**, from the 95% confidence interval of Recall@1 over test persons, with one seed: a row *reaches* the
 published score if the upper end of its interval is at least 85.6, and *exceeds* it if the lower end is above 85.6.
 
-The command keeps all runs and resumes an interrupted one. A search that is in --records is not repeated. It adds a record of each complete run and evaluation to
---records. It also evaluates the frozen and the trained rows with re-ranking (`k_reciprocal`, with its defaults).
+The command keeps all runs and resumes an interrupted one. A search that is in --records is not repeated. It adds a
+record of each complete run and evaluation to --records. It also evaluates the frozen and the trained rows with
+re-ranking (`k_reciprocal`, with its defaults).
 """
 
 import argparse
@@ -102,13 +103,15 @@ def lengths(epochs):
     return [f"--epochs={epochs}", f"--eval_every={epochs}"]
 
 
-def rate(value, warmup=1):
-    """Returns the flags of the optimizer, with a higher rate for proxies."""
-    return [
-        f"--optimizer=adam(learning_rate={value})",
-        f"--schedule=cosine(warmup_epochs={warmup})",
-        "--lr_multipliers=loss=10",
-    ]
+def rate(value, form):
+    """Returns the flags of the optimizer, with a higher rate for the proxies of a form that has some."""
+    higher = ["--lr_multipliers=loss=10"] if has_proxies(form) else []
+    return [f"--optimizer=adam(learning_rate={value})", "--schedule=cosine(warmup_epochs=1)", *higher]
+
+
+def has_proxies(form):
+    """Returns whether the loss among these flags has proxies."""
+    return "norm_softmax" in "".join(form)
 
 
 def trials(row):
@@ -117,7 +120,7 @@ def trials(row):
     for number, form in enumerate(FORMS[row].values(), 1):
         for value in RATES:
             fixed = [MOBILENET, f"--dataset={SEARCHED}", f"--image_size={SMALL}", augmentation(SMALL)]
-            flags = [*fixed, *lengths(EPOCHS[SEARCHED]), *rate(value), *form, "--seed=0"]
+            flags = [*fixed, *lengths(EPOCHS[SEARCHED]), *rate(value, form), *form, "--seed=0"]
             found[f"{row}-search{number}-{value}"] = flags, form, value
     return found
 
@@ -126,12 +129,13 @@ def stages(row, form, value, first):
     """Returns the flags of the two stages of a row. `first` is the run directory of the first stage."""
     more = MORE_IN_TRAINING[row]
     shared = ["--dataset=market1501", *form, "--seed=1"]
-    small = [MOBILENET, f"--image_size={SMALL}", augmentation(SMALL, more), *lengths(EPOCHS[SMALL]), *rate(value)]
+    small = [MOBILENET, f"--image_size={SMALL}", augmentation(SMALL, more), *lengths(EPOCHS[SMALL])]
+    small += rate(value, form)
     # The second stage continues from the weights of the first, also of its embedding layer.
     form = [flag for flag in shared if not flag.startswith("--initial_embedding=")]
     large = [f"--image_size={LARGE}", augmentation(LARGE, more), *lengths(EPOCHS[LARGE]), f"--initial_model={first}"]
-    frozen = ["--warmup_epochs=1"] if "norm_softmax" in "".join(form) else []
-    return [*shared, *small], [*form, *large, *rate(float(value) / 2), *frozen]
+    frozen = ["--warmup_epochs=1"] if has_proxies(form) else []
+    return [*shared, *small], [*form, *large, *rate(float(value) / 2, form), *frozen]
 
 
 class Runs:

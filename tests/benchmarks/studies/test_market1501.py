@@ -21,6 +21,8 @@ def test_runs_are_flags_of_training(row):
         assert small["optimizer"] == "--optimizer=adam(learning_rate=1e-3)"
         assert large["optimizer"] == "--optimizer=adam(learning_rate=0.0005)"
         assert small["method"] == large["method"] and small["loss"] == large["loss"]
+        # A run without proxies would refuse a rate of them.
+        assert (small["lr_multipliers"] != "--lr_multipliers=") == market1501.has_proxies(form)
         # The new proxies of the second stage learn alone at first.
         assert large["warmup_epochs"] == f"--warmup_epochs={float('norm_softmax' in large['loss'])}"
 
