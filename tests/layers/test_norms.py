@@ -138,3 +138,28 @@ def test_what_cannot_be_is_refused(batch):
         LocalResponseNorm(size=4)
     with pytest.raises(ValueError, match="no batch normalization to freeze"):
         tfdml.Single(keras.Sequential([keras.layers.Flatten()]), freeze_batch_norm="all")(batch[0])
+
+
+@pytest.mark.parametrize("shape, count", [((4, 5, 6, 3), 1), ((8, 3), 0)], ids=str)
+def test_frozen_statistics_have_the_gradients_of_inference_mode(shape, count):
+    rng, layers = np.random.default_rng(0), [keras.layers.BatchNormalization() for _ in range(2)]
+    inputs, factors = (tf.constant(rng.normal(size=shape).astype(np.float32)) for _ in range(2))
+    weights = [rng.uniform(0.5, 2.0, size=shape[-1]) for _ in range(4)]
+    for layer in layers:
+        layer.build(shape)
+        layer.set_weights(weights)
+    plain, frozen = layers
+    freeze_batch_norm(frozen)
+
+    def gradients(layer, training):
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            outputs = layer(inputs, training=training)
+        sources = [inputs, *(each.value for each in layer.trainable_variables)]
+        return [outputs, *tape.gradient(outputs, sources, output_gradients=factors)]
+
+    for found, expected in zip(gradients(frozen, True), gradients(plain, False), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    operations = tf.function(frozen).get_concrete_function(inputs, training=True).graph.get_operations()
+    # The test runs on a CPU. Vectors have no such operation.
+    assert sum(each.type == "FusedBatchNormV3" for each in operations) == count
