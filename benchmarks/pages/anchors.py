@@ -8,6 +8,7 @@ import re
 from benchmarks.markdown import markdown
 from benchmarks.pages.recorded import ROOT, read_once
 from benchmarks.pages.template import wrapped
+from benchmarks.studies.market1501 import difference_of
 
 PAGE, TEMPLATE = ROOT / "docs/evidence/anchors.md", ROOT / "benchmarks/pages/templates/anchors.md"
 WRITTEN = f"<!-- This page is written by `python -m benchmarks.pages.anchors` from {TEMPLATE.relative_to(ROOT)}. -->"
@@ -82,7 +83,8 @@ class Anchors:
         """Returns what a marker of the template stands for.
 
         Args:
-            text: `market RUN: METRIC`, `lfw ROW: METRIC`, `verdict of RUN` or `verdict of LFW`.
+            text: `market RUN: METRIC`, `lfw ROW: METRIC`, `verdict of RUN`, `verdict of LFW` or `difference of METRIC
+                after STAGE`.
         """
         if text == "verdict of LFW":
             low, high = self._lfw["dlib, aligned"]["result"]["interval"]
@@ -90,6 +92,10 @@ class Anchors:
         if text.startswith("verdict of "):
             low, high = self._interval(text.removeprefix("verdict of "))
             return verdict((100 * low, 100 * high), ON_MARKET["recall_at_1"])
+        if text.startswith("difference of "):
+            metric, _, stage = text.removeprefix("difference of ").partition(" after ")
+            found = self._market[difference_of(stage)]["result"]["metrics"][metric]
+            return f"{100 * found['difference']:+.1f} ({' to '.join(f'{100 * end:+.1f}' for end in found['interval'])})"
         kind, _, rest = text.partition(" ")
         run, _, metric = rest.partition(": ")
         if kind == "market":

@@ -31,7 +31,7 @@ published score if the upper end of its interval is at least 85.6, and *exceeds*
 
 The command keeps all runs and resumes an interrupted one. A search that is in --records is not repeated. It adds a
 record of each complete run and evaluation to --records. It also evaluates the frozen and the trained rows with
-re-ranking (`k_reciprocal`, with its defaults).
+re-ranking (`k_reciprocal`, with its defaults), and compares both rows after each stage.
 """
 
 import argparse
@@ -167,9 +167,25 @@ class Runs:
             return
         protocol = "--protocol=query_gallery(reranking='k_reciprocal')"
         shown = ran("tfdml.evaluate", f"--run_dir={self.folder / name}", "--which=final", protocol, *data)
-        result = {**json.loads(shown.strip().splitlines()[-1]), "run_dir": name}
+        self._add(recorded, [protocol], {**last_of(shown), "run_dir": name})
+
+    def difference(self, stage):
+        """Adds the difference between both rows after a stage to the records, unless it is there or a row is missing.
+
+        Its confidence interval is paired by query.
+        """
+        names = [f"{row}-{stage}" for row in (SOFTMAX, RECOMMENDED)]
+        recorded, run_dirs = difference_of(stage), [self.folder / name for name in names]
+        if recorded in read(self.records) or any(RunDirectory(run_dir).result() is None for run_dir in run_dirs):
+            return
+        flags = ["--which=final", "--metrics=recall_at_1,map"]
+        runs = ",".join(map(str, run_dirs))
+        shown = ran("tfdml.compare", f"--run_dirs={runs}", *flags, f"--data_dir={self.data_dir}")
+        self._add(recorded, flags, {"runs": names, "metrics": last_of(shown)["metrics"]})
+
+    def _add(self, name, flags, result):
         with open(self.records, "a", encoding="utf-8") as file:
-            file.write(json.dumps({"run": recorded, "flags": [protocol], "result": result}) + "\n")
+            file.write(json.dumps({"run": name, "flags": flags, "result": result}) + "\n")
 
     def chosen(self, row):
         """Searches the settings of a row and returns the form and the learning rate with the best last model."""
@@ -227,6 +243,16 @@ def ran(module, *arguments):
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
+def last_of(shown):
+    """Returns the JSON of the last line that a command prints."""
+    return json.loads(shown.strip().splitlines()[-1])
+
+
+def difference_of(stage):
+    """Returns the name of the record of the difference between both rows after a stage."""
+    return f"{RECOMMENDED}-{stage} minus {SOFTMAX}-{stage}"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data_dir", required=True, help="Folder with Market-1501-v15.09.15.")
@@ -241,6 +267,8 @@ def main():
             runs.frozen() if part == "frozen" else runs.row(part)
         except (TrainingStopped, subprocess.CalledProcessError) as ended:
             sys.exit(str(ended))
+    for stage in ("small", "large"):
+        runs.difference(stage)
 
 
 if __name__ == "__main__":

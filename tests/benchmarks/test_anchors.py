@@ -43,6 +43,12 @@ def test_an_interval_of_another_model_is_an_error():
         page.market()
 
 
+def test_a_difference_has_its_interval():
+    metrics = {"map": {"difference": -0.0213, "interval": [-0.041, 0.002]}}
+    page = anchors.Anchors({"recommended-small minus softmax-small": {"result": {"metrics": metrics}}}, {})
+    assert page.number("difference of map after small") == "-2.1 (-4.1 to +0.2)"
+
+
 def test_an_unknown_marker_is_an_error():
     with pytest.raises(ValueError, match="Expected a marker such as"):
         anchors.Anchors({}, {}).number("recall: A")
