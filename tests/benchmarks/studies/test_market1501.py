@@ -1,9 +1,12 @@
 """The runs on Market-1501 are flags of training, and each row searches the same number of settings."""
 
+import json
+
 import pytest
 
 from benchmarks.studies import market1501
 from tfdml.console import flags
+from tfdml.run.directory.run_directory import RunDirectory
 
 ROWS = (market1501.SOFTMAX, market1501.RECOMMENDED)
 
@@ -32,3 +35,22 @@ def test_the_best_last_model_of_a_search_chooses(monkeypatch, tmp_path):
     best = "softmax-search2-1e-3"
     monkeypatch.setattr(runs, "trained", lambda name, given: {"metrics": {"map": 0.5 + 0.1 * (name == best)}})
     assert runs.chosen("softmax") == (list(market1501.FORMS["softmax"].values())[1], "1e-3")
+
+
+def test_both_rows_are_compared_once(monkeypatch, tmp_path):
+    records, shown = tmp_path / "records.jsonl", []
+    runs = market1501.Runs(tmp_path / "runs", records, "data", "weights")
+    compared = {"a": ["runs/softmax-small"], "metrics": {"map": {"difference": 0.1}}}
+    monkeypatch.setattr(market1501, "ran", lambda *arguments: shown.append(arguments) or json.dumps(compared))
+    runs.difference("small")
+    assert not shown, "no row is complete"
+    for row in ROWS:
+        run_dir = tmp_path / f"runs/{row}-small"
+        run_dir.mkdir(parents=True)
+        RunDirectory(run_dir).write_result({})
+    runs.difference("small")
+    runs.difference("small")
+    assert len(shown) == 1
+    # Places of files are not recorded.
+    result = {"runs": ["softmax-small", "recommended-small"], "metrics": compared["metrics"]}
+    assert market1501.read(records)[market1501.difference_of("small")]["result"] == result
