@@ -9,6 +9,7 @@ from benchmarks.markdown import markdown
 from benchmarks.pages.recorded import ROOT, read_once
 from benchmarks.pages.template import wrapped
 from benchmarks.studies.market1501 import difference_of
+from tfdml.console import scores
 
 PAGE, TEMPLATE = ROOT / "docs/evidence/anchors.md", ROOT / "benchmarks/pages/templates/anchors.md"
 WRITTEN = f"<!-- This page is written by `python -m benchmarks.pages.anchors` from {TEMPLATE.relative_to(ROOT)}. -->"
@@ -95,7 +96,8 @@ class Anchors:
         if text.startswith("difference of "):
             metric, _, stage = text.removeprefix("difference of ").partition(" after ")
             found = self._market[difference_of(stage)]["result"]["metrics"][metric]
-            return f"{100 * found['difference']:+.1f} ({' to '.join(f'{100 * end:+.1f}' for end in found['interval'])})"
+            ends = scores.interval(metric, found["interval"], "+")
+            return f"{scores.bare(metric, found['difference'], '+')} ({ends})"
         kind, _, rest = text.partition(" ")
         run, _, metric = rest.partition(": ")
         if kind == "market":

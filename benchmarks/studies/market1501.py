@@ -21,8 +21,8 @@ search were far worse with it. Its moving statistics may change too slowly for t
 
 **Training.** The chosen setting is trained on all 751 persons with seed 1: 16 epochs at 128 × 64, which are four times
 faster, and then 6 epochs at 256 × 128 from these weights with half of the learning rate. We planned 20 and 15 epochs
-and shortened them before any run saw a test image, because two cores need too long. Torchreid trains for 60 epochs at
-256 × 128. Both stages have a cosine schedule. A loss with proxies starts the second stage with new proxies,
+and shortened them before any trained model saw a test image, because two cores need too long. Torchreid trains for 60
+epochs at 256 × 128. Both stages have a cosine schedule. A loss with proxies starts the second stage with new proxies,
 so the network is frozen in its first epoch. The last model counts. Nothing depends on the test set, which the command
 evaluates at the end of each stage.
 
