@@ -10,6 +10,7 @@ from keras import ops
 from tfdml.layers.loss_layer import Layer
 from tfdml.registry.arguments import Count, FrozenBatchNorm, LayerArguments, NotNegative, Positive, number
 from tfdml.registry.fields import Declared, declared
+from tfdml.runtime.backends import tensorflow_if_used
 from tfdml.runtime.keras_internals import layers_of
 
 
@@ -75,10 +76,9 @@ def _keep_statistics(layer):
 
 def _has_fused_gradients(layer, inputs):
     """Returns whether TensorFlow has a deterministic operation for a layer and its gradients, as it does on CPUs."""
-    if keras.backend.backend() != "tensorflow" or not (layer.scale and layer.center and layer.trainable):
+    tf = tensorflow_if_used()
+    if tf is None or not (layer.scale and layer.center and layer.trainable):
         return False
-    import tensorflow as tf
-
     is_image = len(inputs.shape) == 4 and layer.axis in (-1, 3) and inputs.dtype == tf.float32
     return is_image and not tf.config.get_visible_devices("GPU")
 
@@ -88,8 +88,7 @@ def _fused(layer, inputs):
 
     The gradients of scales and offsets are sums over all pixels. Their operation needs half the time of the sums.
     """
-    import tensorflow as tf
-
+    tf = tensorflow_if_used()
     values = (layer.gamma, layer.beta, layer.moving_mean, layer.moving_variance)
     values = [tf.convert_to_tensor(each) for each in values]
     return tf.compat.v1.nn.fused_batch_norm(inputs, *values, epsilon=layer.epsilon, is_training=False)[0]
