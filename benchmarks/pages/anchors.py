@@ -84,8 +84,8 @@ class Anchors:
         """Returns what a marker of the template stands for.
 
         Args:
-            text: `market RUN: METRIC`, `lfw ROW: METRIC`, `verdict of RUN`, `verdict of LFW` or `difference of METRIC
-                after STAGE`.
+            text: `market RUN: METRIC`, `market RUN: METRIC of learner NUMBER`, `lfw ROW: METRIC`, `verdict of RUN`,
+                `verdict of LFW` or `difference of METRIC after STAGE`.
         """
         if text == "verdict of LFW":
             low, high = self._lfw["dlib, aligned"]["result"]["interval"]
@@ -101,7 +101,9 @@ class Anchors:
         kind, _, rest = text.partition(" ")
         run, _, metric = rest.partition(": ")
         if kind == "market":
-            return f"{100 * self._scores(run)[metric]:.1f}"
+            metric, _, learner = metric.partition(" of learner ")
+            alone = self._market[run]["result"]["learners"]["alone"][int(learner)] if learner else self._scores(run)
+            return f"{100 * alone[metric]:.1f}"
         if kind == "lfw":
             return f"{100 * self._lfw[run]['result'][metric]:.2f}"
         raise ValueError(f"Expected a marker such as {{market RUN: METRIC}}. Received: {{{text}}}.")

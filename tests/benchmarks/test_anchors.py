@@ -52,3 +52,8 @@ def test_a_difference_has_its_interval():
 def test_an_unknown_marker_is_an_error():
     with pytest.raises(ValueError, match="Expected a marker such as"):
         anchors.Anchors({}, {}).number("recall: A")
+
+
+def test_a_learner_alone_has_its_own_scores():
+    records = {"levels": {"result": {"learners": {"alone": [{"map": 0.21}, {"map": 0.432}]}}}}
+    assert anchors.Anchors(records, {}).number("market levels: map of learner 1") == "43.2"
