@@ -113,7 +113,7 @@ def test_photos_without_labels_and_views(tmp_path):
     assert result(tmp_path / "run")["distillation"]["kept"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_run_near_its_initial_model_resumes_with_the_same_bits(tmp_path, write_images):
     write_images(tmp_path / "others", {f"{number}.png": (24, 24) for number in range(20)})
     more = [*NEAR, "--blend", "--layer_decay=0.5", "--checkpoint_every=3", "--toward_initial_weights=0.1"]
@@ -130,7 +130,7 @@ def test_a_run_near_its_initial_model_resumes_with_the_same_bits(tmp_path, write
     assert_one_error(done, "has other files than when the run was started. Restore them")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_distance_to_the_initial_model_begins_at_zero_and_its_weight_keeps_it_small(tmp_path, write_images):
     write_images(tmp_path / "others", {f"{number}.png": (24, 24) for number in range(20)})
     at = {}

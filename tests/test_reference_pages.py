@@ -57,6 +57,7 @@ def trained(folder, words, *more):
     return result(next(word for word in words if word.startswith("--run_dir=")).partition("=")[2]), done
 
 
+@pytest.mark.nightly
 def test_a_student_learns_from_a_run_from_stored_embeddings_and_without_labels(folder, capsys):
     teach, learn, embed, of_photos, unlabeled, shared, *searching = commands_of("distillation.md")
     trained(folder, teach[1:], *SHORT, *ON_CARS)
