@@ -65,9 +65,9 @@ class Anchors:
         for run, (name, size) in MARKET_ROWS.items():
             if run in self._market:
                 reranked = self._market.get(f"{run}-reranked", {"result": {}})["result"]
-                again = [f"{100 * reranked[metric]:.1f}" if reranked else NONE for metric in ON_MARKET]
+                again = [scores.bare(metric, reranked[metric]) if reranked else NONE for metric in ON_MARKET]
                 recall = self._with_interval(self._scores(run)["recall_at_1"], self._interval(run))
-                rows.append([name, size, recall, f"{100 * self._scores(run)['map']:.1f}", *again])
+                rows.append([name, size, recall, scores.bare("map", self._scores(run)["map"]), *again])
         return markdown(MARKET_HEADS, rows)
 
     def lfw(self):
@@ -102,8 +102,9 @@ class Anchors:
         run, _, metric = rest.partition(": ")
         if kind == "market":
             metric, _, learner = metric.partition(" of learner ")
-            alone = self._market[run]["result"]["learners"]["alone"][int(learner)] if learner else self._scores(run)
-            return f"{100 * alone[metric]:.1f}"
+            result = self._market[run]["result"]
+            found = result["learners"]["alone"][int(learner)] if learner else result["metrics"]
+            return scores.bare(metric, found[metric])
         if kind == "lfw":
             return f"{100 * self._lfw[run]['result'][metric]:.2f}"
         raise ValueError(f"Expected a marker such as {{market RUN: METRIC}}. Received: {{{text}}}.")

@@ -13,6 +13,8 @@ from tfdml.registry.fields import Declared, declared
 from tfdml.runtime.backends import tensorflow_if_used
 from tfdml.runtime.keras_internals import layers_of
 
+tf = tensorflow_if_used()
+
 
 @declared
 def freeze_batch_norm(model: keras.layers.Layer, which: FrozenBatchNorm = "statistics") -> None:
@@ -76,7 +78,6 @@ def _keep_statistics(layer):
 
 def _has_fused_gradients(layer, inputs):
     """Returns whether TensorFlow has a deterministic operation for a layer and its gradients, as it does on CPUs."""
-    tf = tensorflow_if_used()
     if tf is None or not (layer.scale and layer.center and layer.trainable):
         return False
     is_image = len(inputs.shape) == 4 and layer.axis in (-1, 3) and inputs.dtype == tf.float32
@@ -88,7 +89,6 @@ def _fused(layer, inputs):
 
     The gradients of scales and offsets are sums over all pixels. Their operation needs half the time of the sums.
     """
-    tf = tensorflow_if_used()
     values = (layer.gamma, layer.beta, layer.moving_mean, layer.moving_variance)
     values = [tf.convert_to_tensor(each) for each in values]
     return tf.compat.v1.nn.fused_batch_norm(inputs, *values, epsilon=layer.epsilon, is_training=False)[0]
