@@ -98,7 +98,7 @@ def test_export(tmp_path):
     assert (tmp_path / "out" / "saved_model.pb").is_file()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_projected_and_tolerant_export_and_its_card(tmp_path):
     flags = [f"--run_dir={straight_run()}", f"--out={tmp_path}/out", "--dims=8", "--whiten", "--tolerant"]
     in_onnx = importlib.util.find_spec("tf2onnx") is not None

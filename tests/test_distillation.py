@@ -75,7 +75,7 @@ def test_a_student_keeps_what_its_result_says_and_resumes_without_its_teacher(tm
     assert_same_run(killed, straight)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_teacher_may_be_an_exported_model(tmp_path):
     exported, run_dir = tmp_path / "exported" / "1", tmp_path / "run"
     ok("tfdml.export", f"--run_dir={teacher_run()}", f"--out={exported}")
@@ -91,7 +91,7 @@ def test_a_teacher_may_be_an_exported_model(tmp_path):
     assert_one_error(done, f"--teacher={exported}: The SavedModel {exported} cannot be read. Export it again")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_student_without_a_projection_searches_the_teachers_gallery(tmp_path):
     run_dir = tmp_path / "run"
     more = ["--loss=teacher(projection=False)", "--embedding_size=24", "--epochs=1"]

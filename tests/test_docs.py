@@ -202,7 +202,7 @@ visualize_views projector
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_page_for_users_of_tensorflow_similarity_has_their_names_and_its_example_runs():
     page = (REPOSITORY / "docs/from_tensorflow_similarity.md").read_text(encoding="utf-8")
     for name in TENSORFLOW_SIMILARITY.split():

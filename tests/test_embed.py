@@ -263,7 +263,7 @@ def test_a_runner_whose_package_is_missing_names_the_extra(images, tmp_path, mon
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_broken_photo_takes_one_line_and_not_those_of_tensorflows_log(tmp_path):
     photos = tmp_path / "photos"
     photos.mkdir()

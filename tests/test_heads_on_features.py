@@ -60,6 +60,7 @@ def test_the_table_has_features_their_whitening_and_the_head(head, features):
         model.embed(np.zeros((2, 24, 24, 3)))
 
 
+@pytest.mark.nightly
 def test_a_study_recognizes_its_run(head, features):
     stored = resolve(flags(features, head, "--initial_embedding=pca_whitened"))
     assert stored["backbone"] == "--backbone=identity"

@@ -82,6 +82,7 @@ def embedded(tmp_path_factory):
     return shards
 
 
+@pytest.mark.nightly
 def test_an_export_is_made_again_of_another_model(tmp_path):
     out = tmp_path / "exported"
     flags = [f"--run_dir={straight_run()}", f"--out={out}"]

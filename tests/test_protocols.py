@@ -19,7 +19,7 @@ def evaluate(run_dir, *more):
     return last_json(run("tfdml.evaluate", f"--run_dir={run_dir}", *more))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_inshop_is_measured_by_its_queries_and_gallery(tmp_path):
     run_dir = tmp_path / "run"
     done = train_on("inshop", tiny.write_inshop(tmp_path / "data"), run_dir)

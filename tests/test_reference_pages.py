@@ -84,6 +84,7 @@ def test_a_student_learns_from_a_run_from_stored_embeddings_and_without_labels(f
     run_python("distillation.md", capsys)
 
 
+@pytest.mark.nightly
 def test_runs_stay_near_their_initial_model(folder, capsys):
     near, anchored, evaluate = commands_of("pretrained_knowledge.md")
     found, _ = trained(folder, near[1:], *SHORT, *ON_CARS)

@@ -108,7 +108,7 @@ def make(folder, *flags):
     return subprocess.run(command, cwd=folder, env=os.environ | author, capture_output=True, text=True)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_release_is_built_checked_and_tagged(clone):
     first = git(clone, "rev-parse", "HEAD")
     (clone / "notes.txt").write_text("")

@@ -167,6 +167,7 @@ def test_metrics_that_need_classes_are_named_in_one_line():
     assert "photos has no classes, so these metrics are skipped: recall_at_1." in done.stderr
 
 
+@pytest.mark.nightly
 def test_pairs_train_and_are_measured():
     found = measured(straight("pairs"))
     assert found["best"]["selected_by"] == "roc_auc"
@@ -216,6 +217,7 @@ def test_several_labels_are_trained_on_and_measured():
     assert found["best"]["relevance_at_1"] >= found["untrained"]["relevance_at_1"] > 0
 
 
+@pytest.mark.nightly
 def test_levels_are_learned_and_measured():
     found = measured(straight("levels"))
     assert found["best"]["selected_by"] == "recall_at_1"

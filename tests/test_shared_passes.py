@@ -27,7 +27,7 @@ def two_workers(*arguments):
     return [(process, finish(process)) for process in processes]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_same_bits_as_one_process(tmp_path):
     alone, together = tmp_path / "alone", tmp_path / "together"
     alone.mkdir()

@@ -84,7 +84,7 @@ def test_bad_flags_of_thresholds_are_told(flags, words):
     assert_one_error(run("tfdml.threshold", "--far=0.1", *flags), words)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_class_labels_train_images_and_the_result_has_the_search_by_text_before_and_after(tmp_path):
     network = ["--image_size=24", "--backbone=small(width=8, stages=2)", "--embedding_size=16", "--noprojector"]
     method = ["--method=two_towers(text='small(width=16, depth=1)')", "--loss=n_pair", "--protocol=image_text"]

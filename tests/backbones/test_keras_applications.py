@@ -160,7 +160,7 @@ def test_without_a_network_the_file_to_fetch_is_named(monkeypatch):
     [
         ("MobileNetV2", "mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_224_no_top.h5"),
         # Its address ends in another name: NASNet-mobile-no-top.h5.
-        ("NASNetMobile", "nasnet_mobile_no_top.h5"),
+        pytest.param("NASNetMobile", "nasnet_mobile_no_top.h5", marks=pytest.mark.nightly),
     ],
 )
 def test_without_a_network_keras_tells_which_file_it_looks_for_and_where(name, file, monkeypatch, tmp_path, recwarn):

@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 JAX = {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
 
 
+@pytest.mark.nightly
 def test_every_endpoint_agrees(tmp_path):
     backbone = backbone_on_jax.make()
     images = np.random.default_rng(0).normal(size=(1, 33, 64, 3)).astype(np.float32)

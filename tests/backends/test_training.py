@@ -98,6 +98,7 @@ for refused in (
 """
 
 
+@pytest.mark.nightly
 def test_features_of_tensorflow_alone_are_told_in_one_sentence():
     environment = {**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", REFUSED], env=environment, capture_output=True, text=True)

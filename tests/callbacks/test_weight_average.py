@@ -37,7 +37,7 @@ def expected_average(history, decay):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("decay", [0.3, 0.999])
+@pytest.mark.parametrize("decay", [0.3, pytest.param(0.999, marks=pytest.mark.nightly)])
 def test_it_follows_its_formula_moving_statistics_included(batch, decay):
     model, record, average = make_model(batch), Record(), WeightAverage(decay)
     model.fit(*batch, batch_size=8, epochs=4, callbacks=[record, average], verbose=0)

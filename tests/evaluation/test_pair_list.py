@@ -144,7 +144,7 @@ def test_what_the_command_refuses_of_pairs(archive):
     assert_one_error(run("tfdml.evaluate", *given), "pairs.csv, line 26: the image '77/1.jpg' is not in", "named.npz")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_command_verifies_images_with_a_run(archive, finished):
     from pipelines.datasets.toycars import toycars
     from tests.run_helpers import pictures

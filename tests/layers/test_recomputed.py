@@ -69,7 +69,7 @@ def test_a_step_is_the_same_and_calls_blocks_again():
 
 
 # Rounding of two steps, in numbers with 8 and 11 bits.
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "policy, rounding",
     [("mixed_bfloat16", 0.015), pytest.param("mixed_float16", 0.001, marks=pytest.mark.nightly)],

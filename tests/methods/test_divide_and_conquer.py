@@ -99,7 +99,7 @@ def test_without_split_embedding_the_layer_is_one(batch):
     assert not model.division.divides_embedding(0) and model.division.divides_data(0)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_losses_of_learners_are_means_over_their_batches(batch):
     images, labels = batch
     model = make_model(optimizer=keras.optimizers.SGD(0.0))

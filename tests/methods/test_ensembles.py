@@ -100,7 +100,7 @@ def test_the_loss_is_equation_8():
     np.testing.assert_allclose(values, expected, rtol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", by_day("heads with attention"))
 def test_another_process_goes_on_from_a_checkpoint_with_the_same_bits(kind, tmp_path):
     """What it begins with is another seed's, so whatever the checkpoint lacks would show."""

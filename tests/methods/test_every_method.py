@@ -64,7 +64,7 @@ def test_the_step_is_compiled_by_xla(method, optimizer):
     assert model.optimizer.built and int(model.optimizer.iterations) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_where_a_gpu_is_listed_keras_chooses_xla(monkeypatch):
     listed = tf.config.list_physical_devices()
     gpu = tf.config.PhysicalDevice("/physical_device:GPU:0", "GPU")

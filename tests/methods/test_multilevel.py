@@ -82,7 +82,7 @@ def test_a_cascade_learns_from_the_hardest_pairs_of_the_level_before(batch, shar
     np.testing.assert_allclose(*(each.loss_values({"label": labels}, learners) for each in (whole, plain)), rtol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_cascade_trains_saves_and_loads(batch, tmp_path):
     model = make_model(cascade=(1.0, 0.5, 0.2))
     model.compile(keras.optimizers.Adam(0.01), loss="contrastive")
@@ -107,7 +107,7 @@ def test_a_cascade_that_cannot_be_is_named(batch):
             model.fit(images, labels, batch_size=16, verbose=0)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_the_loss_finds_is_told_of_each_level(batch):
     """Over the batches of an epoch; those of the first epoch do not count in the second."""
     model = make_model()
@@ -128,7 +128,7 @@ def test_what_the_loss_finds_is_told_of_each_level(batch):
     assert list(found) == names
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_linear_layers_alone_can_have_a_learning_rate_of_their_own(batch):
     model = make_model()
     model(batch[0])

@@ -78,6 +78,7 @@ def test_one_network_can_embed_both_streams(images):
     assert len(model.trainable_variables) == len(network.trainable_variables)
 
 
+@pytest.mark.nightly
 def test_pieces_take_the_same_step(make, images):
     for one, other in zip(train(make, images), train(make, images, pieces=3), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)

@@ -61,7 +61,7 @@ def test_the_step_has_the_loss_of_all_pairs(make, images, form):
     assert history["loss"][0] == pytest.approx(float(loss(np.arange(6), loss.make_layer()(rows))), rel=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_pieces_take_the_same_step(make, images):
     weights = []
     for pieces in (1, 3):

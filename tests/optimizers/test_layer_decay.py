@@ -45,7 +45,7 @@ def test_a_model_without_names_of_blocks_is_refused():
 MORE = ["--layer_decay=0.5", "--optimizer=adam(learning_rate=0.003)"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_run_prints_its_blocks(tmp_path):
     done = train(tmp_path / "run", *MORE, "--epochs=1", "--steps_per_epoch=2")
     told = "--layer_decay=0.5: learning rate multipliers of 2 blocks: stage2_"

@@ -29,7 +29,7 @@ def names_left(dataset, folder):
     return [path.removeprefix(f"{folder}/") for split in (dataset.train, dataset.test) for path in split.images]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_dataset_is_imported_without_tfdml():
     """Not so in this process, where tfdml is imported already."""
     subprocess.run([sys.executable, "-c", "from pipelines.datasets import load"], check=True, capture_output=True)

@@ -192,7 +192,7 @@ class Page:
         return self.all("#dialog")[0].get_attribute("open") is not None
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_in_a_browser(browser):
     keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
     wait = pytest.importorskip("selenium.webdriver.support.wait")

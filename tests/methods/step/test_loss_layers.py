@@ -57,7 +57,7 @@ def test_compiling_again_leaves_nothing_of_the_loss_before(batch):
     assert not proxies_of(model)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_saved_with_the_model_and_left_out_of_what_serves(batch, tmp_path):
     model = model_with(ProxyNCA(classes=4))
     model.fit(*batch, batch_size=16, epochs=2, verbose=0)

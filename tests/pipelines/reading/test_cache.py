@@ -151,7 +151,7 @@ def test_what_has_changed_is_read_again(split, make_cache):
     assert len(list(cache.folder.iterdir())) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_another_transform_has_pixels_of_its_own(split, uncached, make_cache):
     cache = make_cache("pixels", 0)
     for chain in CHAINS:

@@ -88,7 +88,7 @@ def photos(tmp_path):
     return folder, train, test
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_command_lists_them_and_a_report_shows_their_number(photos, tmp_path):
     folder, train, test = photos
     flags = ["--dataset=folder(test_classes=0.5)", f"--data_dir={folder}", "--near_duplicates"]

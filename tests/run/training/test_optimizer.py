@@ -47,7 +47,7 @@ def test_saved_models_have_no_state_of_the_optimizer():
     assert [name for name in variable_names(straight_run()) if "optimizer" in name or "momentum" in name]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_backbone_waits_and_its_statistics_stay(tmp_path):
     """After one of 1.2 epochs of warm-up the backbone is as it was made."""
     more = [*EVERYTHING, "--freeze_batch_norm=statistics", "--epochs=1", "--ema=0"]

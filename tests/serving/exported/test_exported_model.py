@@ -134,7 +134,7 @@ def test_evaluation_tells_what_it_takes(places):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_evaluate_measures_what_is_served(tmp_path):
     run("tfdml.export", f"--run_dir={straight_run()}", f"--out={tmp_path}/exported")
     dataset = "toycars(classes=16, images_per_class=8, image_size=24)"

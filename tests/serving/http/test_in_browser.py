@@ -119,6 +119,7 @@ def test_the_page_finds_neighbors(browser, index, photos, tmp_path):
     assert done.returncode == -signal.SIGTERM and "Traceback" not in done.stderr, done.stderr
 
 
+@pytest.mark.nightly
 def test_the_page_draws_boxes_and_searches_for_a_part(browser, tmp_path):
     wait = pytest.importorskip("selenium.webdriver.support.wait").WebDriverWait(browser, 10)
     actions = pytest.importorskip("selenium.webdriver.common.action_chains").ActionChains
@@ -176,6 +177,7 @@ def first_is_near(find, label):
     return bool(found) and label in found[0].text and find("#query + i")[0].is_displayed()
 
 
+@pytest.mark.nightly
 def test_the_page_searches_by_text(browser, photos, tmp_path):
     wait = pytest.importorskip("selenium.webdriver.support.wait").WebDriverWait(browser, 10)
     keys = pytest.importorskip("selenium.webdriver.common.keys").Keys

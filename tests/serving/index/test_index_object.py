@@ -256,7 +256,7 @@ def test_files_of_the_command_open_in_python_and_the_other_way_round(photos, tmp
         assert index_images(tmp_path / folder, ImageList.of(photos), add=True)[0] == COUNT
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_load_returns_is_exported_with_the_index(photos, tmp_path, monkeypatch):
     monkeypatch.setattr(searcher_module, "ExportedModel", ExportedModel)
     paths = sorted(map(str, photos.rglob("*.png")))
