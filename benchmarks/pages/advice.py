@@ -9,7 +9,7 @@ from benchmarks.pages.contrasts import contrast, corrected
 from benchmarks.pages.effects import differences_of
 from benchmarks.pages.links import link_of
 from benchmarks.pages.papers import PAPERS, SETS
-from benchmarks.studies.rows import cars_training, emoji_training
+from benchmarks.studies.rows import cars_training, decisive, emoji_training
 
 # The folder of the pages, from docs/setting_effects.md.
 PAGES = "evidence/"
@@ -73,8 +73,14 @@ CHANGES = [
             "omniglot": ("omniglot", "L, M, H minus H, 384 dimensions"),
             "cars": ("cars_ranked_list", "L, M, H minus H, 384 dimensions"),
         },
-        "the size of the embedding is not the cause (the number of parameters may be)",
+        "the size of the embedding is not the cause",
         {"emoji": "better", "omniglot": "better", "cars": "better"},
+    ),
+    Change(
+        "Three feature levels vs. three heads of one depth with as many parameters",
+        {"cars": ("decisive", f"{decisive.THREE} minus {decisive.HEADS}")},
+        "the depth of the features is the cause",
+        {"cars": "better"},
     ),
     Change(
         "Four heads with attention vs. one head",

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from benchmarks.studies.losses_and_methods import BEGUN_ROWS
-from benchmarks.studies.rows import cars, kept_features, ranked_list_losses
+from benchmarks.studies.rows import cars, decisive, kept_features, ranked_list_losses
 
 ON_EMOJI = ("--data_dir=data/emoji",)
 # The flags of studies on toy cars with longer runs.
@@ -30,7 +30,7 @@ class Source:
     rows: tuple = ()
 
 
-SEEDS_OF_HEADS = (1, 2, 3, 4, 5)
+FIVE_SEEDS = (1, 2, 3, 4, 5)
 GROUPED = (
     "one embedding",
     "K = 4",
@@ -73,10 +73,12 @@ SOURCES = {
     "cars_divide": Source("cars", "cars", seeds=(0,), rows=cars.OF_DIVIDED),
     "cars_lifted": Source("cars", "cars", seeds=(0,), rows=cars.OF_LIFTED),
     "cars_edms": Source("cars_edms", "cars", seeds=(0,)),
+    # The rows with complete runs.
+    "decisive": Source("decisive", "decisive", seeds=FIVE_SEEDS, rows=(decisive.THREE, decisive.HEADS)),
     "fine_tuning": Source("fine_tuning", "fine_tuning", seeds=(0,)),
     # The variance between seeds of networks is pooled over the files of docs/records, without its subfolders.
-    "heads_cars": Source("recent_losses_heads", "heads/cars", seeds=SEEDS_OF_HEADS),
-    "heads_emoji": Source("recent_losses_heads_emoji", "heads/emoji", seeds=SEEDS_OF_HEADS),
+    "heads_cars": Source("recent_losses_heads", "heads/cars", seeds=FIVE_SEEDS),
+    "heads_emoji": Source("recent_losses_heads_emoji", "heads/emoji", seeds=FIVE_SEEDS),
 }
 # Rows of the study on kept features with complete runs.
 KEPT = (

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from benchmarks.pages import amounts, verdicts
-from benchmarks.pages.catalog import Source
+from benchmarks.pages.catalog import SOURCES, Source
 from benchmarks.pages.claims import EQUIVALENT, Difference, difference_of
 from benchmarks.pages.contrasts import Contrast, contrast, corrected, holm
 from benchmarks.pages.papers import PAPERS, SETS
@@ -184,7 +184,9 @@ def _decided(effect, folder):
         difference = Difference(*(100 * each for each in (of_rows.mean, *of_rows.interval())), of_rows.degrees)
     else:
         difference = difference_of(recorded, " minus ".join(rows))
-    return _judged(effect, DECISIVE, recorded, several, difference, of_rows, len(decided.seeds), None)
+    is_shown = {*several} <= {*SOURCES[DECISIVE].rows}
+    shown = (DECISIVE, " minus ".join(rows)) if is_shown else None
+    return _judged(effect, DECISIVE, recorded, several, difference, of_rows, len(decided.seeds), shown)
 
 
 def _chosen(recorded, names):
