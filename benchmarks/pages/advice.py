@@ -73,13 +73,13 @@ CHANGES = [
             "omniglot": ("omniglot", "L, M, H minus H, 384 dimensions"),
             "cars": ("cars_ranked_list", "L, M, H minus H, 384 dimensions"),
         },
-        "the size of the embedding is not the cause",
+        "levels help at equal size; on emoji, size is a part of the gain",
         {"emoji": "better", "omniglot": "better", "cars": "better"},
     ),
     Change(
         "Three feature levels vs. three heads of one depth with as many parameters",
         {"cars": ("decisive", f"{decisive.THREE} minus {decisive.HEADS}")},
-        "the depth of the features is the cause",
+        "depth is a part of the gain",
         {"cars": "better"},
     ),
     Change(
@@ -89,7 +89,7 @@ CHANGES = [
             "omniglot": ("omniglot", "4-heads+att minus 1-head"),
             "cars": ("cars_ensembles", "4-heads+att minus 1-head"),
         },
-        "the second best method",
+        "several heads help; that attention adds to them is not confirmed",
         {"emoji": "better", "omniglot": "better", "cars": "better"},
     ),
     Change(
@@ -128,7 +128,7 @@ CHANGES = [
     Change(
         "`soft_triple` vs. `n_pair`",
         of_losses("SoftTriple minus N-pair"),
-        "with 160 or more visits per class",
+        "compare with 100 or more visits per class",
         {"toy cars": "better", "emoji": "worse", "omniglot": "alike", "cars": "better"},
     ),
     Change(
@@ -138,7 +138,7 @@ CHANGES = [
         {"toy cars": "better", "emoji": "alike", "omniglot": "alike", "cars": "alike"},
     ),
     Change(
-        "`proxy_nca` vs. `n_pair`, in the default configuration",
+        "`proxy_nca` vs. `n_pair`, three levels from WCCN",
         {
             "toy cars": ("toycars_recipe", OF_RECIPE),
             "emoji": ("emoji_recipe", OF_RECIPE),

@@ -35,6 +35,7 @@ ABOUT = {
 # The dataset of each file of records, with a link to its page.
 SETS = {
     "cars": "half of [Cars196](../datasets.md#half-of-cars196)",
+    "decisive": "half of [Cars196](../datasets.md#half-of-cars196)",
     "emoji": "[emoji](../datasets.md#emoji)",
     "omniglot": "[Omniglot](../datasets.md#omniglot)",
     "toycars": "the built-in [toy cars](../data.md)",

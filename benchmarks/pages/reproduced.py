@@ -35,7 +35,7 @@ def levels(recorded_of, first_runs, has_anchors):
     main = recorded_of("cars_main")
     single = sorted(100 * statistics.mean(each["best"]["recall_at_1"] for each in main.results(row)) for row in SINGLE)
     best = 100 * first_runs["cars"]["result"]["best"]["recall_at_1"]
-    elsewhere = " [Published anchors](anchors.md) compares with published numbers." if has_anchors else ""
+    elsewhere = " [Comparison with published scores](anchors.md) has such numbers." if has_anchors else ""
     lines = (
         f"- **Absolute levels differ.** On half of Cars196, a single embedding has a Recall@1 of {single[0]:.0f}% to "
         f"{single[-1]:.0f}% here, and our best run has {best:.1f}%. On all of Cars196, the papers "
@@ -152,9 +152,16 @@ def _tells(effect):
     if effect.decided is None:
         return f"What would decide it: {effect.tells}."
     decided = effect.decided
-    better, control = (" or ".join(f'"{row}"' for row in rows) for rows in (decided.better, decided.control))
-    rows = f"claim {decided.claim} of `benchmarks.study decisive`, {better} minus {control}"
-    return f"What would decide it: {rows}: {effect.tells}. Its results are not recorded yet."
+    better, control = map(_best_row, (decided.better, decided.control))
+    return (
+        f"Claim {decided.claim} of `benchmarks.study decisive` will decide this. It compares {better} with {control}: "
+        f"{effect.tells}. Its results are not recorded yet."
+    )
+
+
+def _best_row(names):
+    quoted = _listed([f'"{name}"' for name in names])
+    return quoted if len(names) == 1 else f"the best of {quoted} on validation classes"
 
 
 def _reported(effect):

@@ -145,7 +145,7 @@ def test_the_page_tells_what_a_verdict_depends_on():
     assert text.endswith("- What would decide it: five seeds (2 hours).")
     decided = effect._replace(decided=Decided("8", (decisive.NEIGHBORS,), (decisive.NEGATIVES,)))
     told = reproduced.papers({"A paper": [(decided, {})]})
-    assert "| not measured | **cannot tell** |" in told and "claim 8 of `benchmarks.study decisive`" in told
+    assert "| not measured | **cannot tell** |" in told and "Claim 8 of `benchmarks.study decisive`" in told
 
 
 @pytest.mark.parametrize(
