@@ -74,7 +74,7 @@ def test_a_damaged_shard_leaves_no_table(embedded, tmp_path):
     assert not list(tmp_path.glob("*.parquet"))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_command_and_its_errors(embedded, tmp_path):
     given, out = f"--embeddings={embedded}", f"--out={tmp_path}/found.parquet"
     done = ok("tfdml.cluster", given, out, "--clusters=3")

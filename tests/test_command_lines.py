@@ -73,7 +73,7 @@ def test_train_with_bad_flags(tmp_path, flags, words):
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_train_with_a_mistyped_flag_and_a_missing_folder_in_processes_of_their_own(tmp_path):
     """The second after a module of the user's, which finds all of tfdml; and other commands without their run."""
     own = "--import_modules=tests.programs.own_loss"

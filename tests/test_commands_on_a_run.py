@@ -128,7 +128,7 @@ def test_a_projected_and_tolerant_export_and_its_card(tmp_path):
     assert model_hash(tmp_path / "out") != card["sha256"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_search_and_index_bad_input(tmp_path):
     for module, flags, words in [
         ("tfdml.search", ["query.jpg"], "--index is missing"),
@@ -174,7 +174,7 @@ def test_search_and_index_bad_input(tmp_path):
         assert_one_error(run(module, *flags), words)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_export_bad_input(finished, tmp_path):
     here, out = f"--run_dir={finished}", f"--out={tmp_path}/out"
     assert_one_error(run("tfdml.export", here), "--out")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from absl import flags as absl_flags
 
+from tests.night import others_at_night
 from tfdml import registry
 from tfdml.backbones.borrowed import keras_hub
 from tfdml.console import flags
@@ -14,6 +15,10 @@ from tfdml.losses.proxy_base import ImageProxyLoss, ProxyLoss
 from tfdml.run.training.optimizer import parse_multipliers
 
 CONFIGS = sorted((Path(__file__).parents[1] / "configs").glob("*.flags"))
+BY_DAY = ("cars_8heads_attention", "cars_8tails", "cars_abe", "cars_dnc", "cars_dreml", "cars_edms", "cars_half")
+BY_DAY += ("cars_hdc", "cars_hyp_dino", "cars_lifted", "cars_pfml", "cars_recall", "cars_rll", "cub_edms_intrinsic")
+BY_DAY += ("cub_edms_manifold_n_pair", "cub_rll_dynamic", "cub_dnc_proxy_nca", "emoji_text", "market1501_dnc")
+BY_DAY += ("quickstart_bfloat16", "toycars_pretraining", "toycars_text", "toycars_rll_gallery")
 DIVIDED = [path for path in CONFIGS if "_dnc" in path.stem and not path.stem.startswith("toycars")]
 
 
@@ -52,11 +57,8 @@ def make_method(spec, backbone, embedding_size):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "path",
-    # Configurations of the other datasets of a paper are for the nights.
-    [
-        pytest.param(path, marks=pytest.mark.nightly) if path.stem.startswith(("sop_", "inshop_")) else path
-        for path in CONFIGS
-    ],
+    # Configurations of the other datasets and variants of a paper are for the nights.
+    others_at_night(CONFIGS, lambda path: path.stem in BY_DAY or "_" not in path.stem),
     ids=lambda path: path.stem,
 )
 def test_every_setting_is_one_that_there_is(path):

@@ -143,7 +143,7 @@ def test_the_distance_to_the_initial_model_begins_at_zero_and_its_weight_keeps_i
     assert 5 * at["near"] < at["free"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_errors(tmp_path, write_images):
     write_images(tmp_path / "few", {f"{number}.png": (24, 24) for number in range(3)})
     teacher, few = f"--teacher={teacher_run()}", f"--anchor_images={tmp_path / 'few'}"

@@ -174,7 +174,7 @@ def test_the_schedules_of_the_page_on_optimization_can_be_made():
     assert len(specs) == 4
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_example_for_users_of_tensorflow_addons_runs(capsys):
     count, names = run_examples("from_tensorflow_addons.md")
     assert count == 1 and "tf.Tensor(" in capsys.readouterr().out

@@ -28,7 +28,7 @@ ROUNDING = 0.5
 # Parts of names of packages with examples that build networks, which needs seconds each.
 SLOW = ("tfdml.methods", "tfdml.serving", "tfdml.callbacks", "tfdml.reporting", "tfdml.backbones")
 # Those that also train or export.
-NIGHTLY = ("tfdml.methods", "tfdml.callbacks", "tfdml.serving", "tfdml.reporting")
+NIGHTLY = ("tfdml.methods", "tfdml.callbacks", "tfdml.serving", "tfdml.reporting", "tfdml.backbones")
 
 
 def examples():
@@ -41,7 +41,7 @@ def examples():
             thing = getattr(module, name)
             home = getattr(thing, "__module__", None) or ""
             marks = [pytest.mark.slow] if home.startswith(SLOW) else []
-            marks += [pytest.mark.nightly] if home.startswith(NIGHTLY) and name != "Single" else []
+            marks += [pytest.mark.nightly] if home.startswith(NIGHTLY) else []
             for code in re.findall(r"Example:\n\n```python\n(.*?)```", inspect.getdoc(thing) or "", re.DOTALL):
                 found[home, name, code] = pytest.param(code, id=name, marks=marks)
     return list(found.values())

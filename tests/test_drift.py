@@ -74,7 +74,7 @@ def test_the_commands_of_the_page_run(folder, tmp_path):
     assert len(shown) == 3 and set(shown) <= set(printed)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_equal_sources_embedded_before_and_a_threshold(folder, tmp_path):
     for name in ("same_photos", "validation_photos"):
         embed_images(tmp_path / name, ImageList.of(str(folder / name)), model=exported())
@@ -87,7 +87,7 @@ def test_equal_sources_embedded_before_and_a_threshold(folder, tmp_path):
     assert len(found["unknown"]) == 3 and "Unknown, below the threshold: " in done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_images_of_the_index_are_not_compared_with_themselves(folder):
     found = last_json(ok("tfdml.drift", *flags_of(folder, "photos")))
     assert found["reference"] == 60 and found["similarity"][0] == pytest.approx(found["similarity"][1], abs=1e-4)

@@ -108,7 +108,7 @@ def test_runs_whose_models_take_other_images_are_refused(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["other"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_bad_flags_end_in_one_line(tmp_path):
     first = straight_run()
     assert_one_error(run("tfdml.ensemble", f"--run_dirs={first}"), "--out is missing")

@@ -72,7 +72,7 @@ def test_import_adds_no_heavy_module():
     assert not added & HEAVY
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "module",
     [

@@ -81,7 +81,7 @@ ON_VALIDATION = ["--evaluate_on=validation", "--validation_classes=0.5", "--pati
 SHORT = ["--epochs=1", "--steps_per_epoch=2"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_it_begins_where_the_other_ended(tmp_path):
     done = ok("tfdml.train", *flags_from(straight_run(), tmp_path / "run", *ON_VALIDATION, *SHORT))
     told = f"--initial_model={straight_run()}: loaded all weights of a Single with the backbone small."

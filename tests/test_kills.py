@@ -59,6 +59,7 @@ def test_embedding_goes_on(photos, tmp_path):
     assert len({block.embeddings.tobytes() for block in shards.blocks()}) == 2
 
 
+@pytest.mark.nightly
 def test_packing_goes_on(photos, tmp_path):
     out = tmp_path / "packed"
     flags = ["--dataset=folder", f"--data_dir={photos}", f"--out={out}", "--shard_images=1"]

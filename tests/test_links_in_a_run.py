@@ -131,7 +131,7 @@ def test_links_where_a_report_writes_are_replaced(finished, precious):
     assert precious.read_bytes() == b"mine" and not any((finished / name).is_symlink() for name in names)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_nothing_unfinished_is_written_through_a_link(finished, tmp_path):
     outside = tmp_path / "outside"
     outside.mkdir()

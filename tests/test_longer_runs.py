@@ -85,7 +85,7 @@ def test_schedules_that_depend_on_the_length_are_told(tmp_path):
     assert result(run_dir)["step"] == (EPOCHS + 1) * STEPS_PER_EPOCH
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_cannot_go_on_is_refused(tmp_path):
     run_dir = tmp_path / "run"
     shutil.copytree(straight_run(), run_dir)

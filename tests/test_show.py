@@ -20,7 +20,7 @@ def sheet(out, *more):
     return np.asarray(Image.open(out).convert("RGB")), done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_it_draws_the_batch_of_a_step(tmp_path):
     first, told = sheet(tmp_path / "first.png", CHAIN, "--step=25")
     assert "training batch 25: 16 images of 4 classes, 24 × 24" in told

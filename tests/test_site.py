@@ -155,7 +155,7 @@ PAGE = """<script src="iframe-worker.js"></script>
 </script>"""
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_worker_answers_on_a_page_from_a_disk(tmp_path):
     """As that of the search does; without the script browsers refuse it."""
     if what_is_missing():

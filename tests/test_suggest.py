@@ -142,7 +142,7 @@ def test_texts_on_the_page_are_escaped(tmp_path):
     assert not re.search(r"https?://", text)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_labels_are_confirmed_and_corrected_by_keyboard(tmp_path):
     if what_is_missing():
         pytest.skip(what_is_missing())
@@ -187,7 +187,7 @@ def test_labels_are_confirmed_and_corrected_by_keyboard(tmp_path):
     assert (tmp_path / "labels.csv").read_text().splitlines() == [*expected, "/photos/4.jpg,bowl"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_table_of_objects_has_their_boxes(tmp_path):
     if what_is_missing():
         pytest.skip(what_is_missing())

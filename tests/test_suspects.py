@@ -82,7 +82,7 @@ def test_classes_of_other_names_are_other_labels(tmp_path):
     assert len(JudgedImages.of_files([paths[0]] * 2).judges) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_run_judges_its_images(tmp_path):
     done = run("tfdml.suspects", f"--run_dirs={straight_run()}", f"--data_dir={pictures()}", f"--out={tmp_path}/out")
     found = last_json(done)

@@ -67,6 +67,7 @@ def embeddings():
     return tfdml.load(tall_run()).embed_split(test_split(), verbose=0)
 
 
+@pytest.mark.nightly
 def test_the_model_takes_tall_images():
     loaded = tfdml.load(tall_run())
     assert loaded.preprocessing.image_shape == loaded.prepare([np.zeros((9, 9, 3))]).shape[1:] == (32, 16, 3)
@@ -105,6 +106,7 @@ def test_what_is_served_of_files_is_what_the_run_embeds():
     assert "| images | 32 × 16 pixels by `" in (exported() / "README.md").read_text()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("file, package", [("model.onnx", "onnxruntime"), ("model.tflite", "ai_edge_litert")])
 def test_other_formats_take_the_pixels(file, package, tmp_path):
     pytest.importorskip(package, reason="an extra of tests")

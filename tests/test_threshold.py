@@ -119,7 +119,7 @@ def test_a_run_without_validation_classes_says_what_it_is_fitted_on(finished):
     assert last_json(done)["split"] == "test"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_run_gets_the_threshold_of_its_validation_classes(tmp_path, caplog):
     folder = tmp_path / "run"
     done = ok("tfdml.train", *train_flags(folder, "--evaluate_on=validation", "--metrics=roc_auc,recall_at_1"))

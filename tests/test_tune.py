@@ -93,7 +93,7 @@ def test_a_kill_while_a_trial_starts_ends_it_and_the_next_search_trains_it(anima
     until(lambda: not processes_with(first.parent))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_backbone_with_the_best_features_is_chosen(tmp_path):
     """Features that tell classes apart are better than noise; the trials never see the classes of the test."""
     random, labels = np.random.default_rng(0), np.repeat(np.arange(20), 6)

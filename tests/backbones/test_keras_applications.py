@@ -60,7 +60,7 @@ def test_features_endpoints_and_cut(tmp_path):
     assert list(again.backbone.endpoints) == list(backbone.endpoints)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_arguments_of_the_network_and_its_cut(tmp_path):
     """A file of the longer network loads into the shorter one, and the features are those inside the longer one."""
     narrow = "name='MobileNetV2', alpha=0.35"
@@ -75,7 +75,7 @@ def test_arguments_of_the_network_and_its_cut(tmp_path):
     np.testing.assert_array_equal(keras.models.load_model(tmp_path / "shorter.keras")(IMAGES), inside)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "spec, parameters",
     [("name='MobileNetV3Small', minimalistic=True", 441_000), ("name='MobileNet', depth_multiplier=2", 6_432_928)],

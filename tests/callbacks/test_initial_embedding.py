@@ -196,7 +196,7 @@ def test_dimensions_beyond_the_features_stay_random(images):
     np.testing.assert_allclose(deviations[5:], deviations[:5].min().repeat(3), rtol=1e-3)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_training_begins_with_it_and_goes_on_without(images):
     model = tfdml.Single(backbone(), embedding_size=5, freeze_batch_norm="statistics")
     model(images[:1])

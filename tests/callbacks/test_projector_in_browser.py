@@ -22,6 +22,7 @@ def browser():
         yield started
 
 
+@pytest.mark.nightly
 def test_points_pictures_and_labels_are_there(browser, tmp_path):
     """40 points of two classes, red and blue ones."""
     labels, random = np.arange(40) % 2, np.random.default_rng(0)

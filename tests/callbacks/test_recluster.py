@@ -76,7 +76,7 @@ def train(model, epochs, state=None, first=0):
     return recluster, watch, log
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_k_means_has_the_iterations_and_restarts_of_the_method(monkeypatch):
     given = []
 

@@ -113,7 +113,7 @@ def test_where_gradients_are_accumulated_a_step_is_evaluated_once():
     assert steps == sorted(set(steps)) and len(steps) > 1
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_of_several_outputs_the_embedder_is_asked_for():
     inputs = keras.Input((4, 4, 3))
     embeddings = keras.layers.Dense(4)(keras.layers.Flatten()(inputs))

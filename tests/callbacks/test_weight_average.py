@@ -62,7 +62,7 @@ def test_the_weights_come_back_after_an_error(batch):
         np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_average_is_evaluated_and_can_be_saved(batch, tmp_path):
     model, average = make_model(batch), WeightAverage(0.9)
     seen = []
@@ -79,7 +79,7 @@ def test_the_average_is_evaluated_and_can_be_saved(batch, tmp_path):
     assert metrics == tfdml.evaluation.evaluate(model.predict(batch[0], verbose=0), batch[1])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_nothing_is_retraced(batch):
     model, average = make_model(batch), WeightAverage(0.999)
     model.fit(*batch, batch_size=16, epochs=9, callbacks=[average], verbose=0)

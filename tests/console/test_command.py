@@ -214,7 +214,7 @@ def test_a_shell_takes_printed_words_as_they_are(word, line):
     assert shown == word
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_messages_of_the_packages_are_printed_bare_and_once():
     code = (
         "import logging; from tfdml.console import command\n"

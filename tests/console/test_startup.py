@@ -42,7 +42,7 @@ def test_garbage_is_collected_again_after_imports_and_only_where_it_was():
     assert gc.isenabled()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_command_imports_no_package_that_it_hides():
     code = (
         "import sys; sys.argv[0] = 'tfdml'; from tfdml.console import startup; startup.import_package(); "

@@ -171,7 +171,7 @@ def test_one_class_has_no_interval():
         pair_intervals(RetrievalPairs.of(np.eye(4), task), {})
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_command_prints_them_where_classes_are_drawn(tmp_path):
     embeddings, labels = example(7, rows=160, classes=40)
     np.savez(tmp_path / "test.npz", embeddings=embeddings, labels=labels)

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tfdml
+from tests.night import others_at_night
 from tfdml import registry
 
 # Of the second no anchor has a negative, of the third none has a positive.
@@ -39,7 +40,7 @@ def test_an_embedding_of_nan_makes_the_loss_nan_on_plain_distances(make_feed, sp
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("improved_graphs")
-@of_labelings
+@pytest.mark.parametrize("labeling", others_at_night(LABELINGS, ["pairs"]))
 @pytest.mark.parametrize(
     "spec, xla", [*((spec, False) for spec in SWALLOWED), *((spec, True) for spec in SWALLOWED_BY_XLA)]
 )

@@ -53,7 +53,7 @@ def test_only_low_rank_changes_train_and_are_saved_merged(tmp_path):
     np.testing.assert_allclose(loaded.backbone.get_layer("dense").kernel, start + change, atol=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_changes_alone_are_a_small_file_for_the_same_network(tmp_path):
     network, same = transformer(), transformer()
     same.set_weights(network.get_weights())

@@ -19,7 +19,7 @@ def loss(pair_loss_spec):
     return registry.create("loss", pair_loss_spec)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_they_are_the_class_where_they_say_no_more(loss, make_batch, pair_loss_spec):
     labels, embeddings = make_batch(12, 4)
     expected, value = loss.call(labels, embeddings), loss(labels, embeddings)
@@ -114,7 +114,7 @@ def test_a_model_trains_as_on_the_class(images, kind, as_dataset):
     np.testing.assert_array_equal(*losses)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "labels, message",
     [

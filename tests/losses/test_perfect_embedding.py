@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.losses.loops import value_and_gradient
+from tests.night import others_at_night
 from tfdml import registry
 
 few = settings(max_examples=4, deadline=None)
@@ -26,6 +27,15 @@ AT_UNIT_LENGTH = [
     "ranked_list_simpler",
     "threshold_consistent_margin",
 ]
+BY_DAY = (
+    "contrastive",
+    "triplet(mining='batch_hard', distance='euclidean')",
+    "triplet(mining='semi_hard', distance='squared_euclidean')",
+    "margin(mining='distance_weighted')",
+    "ranked_list",
+    "ranked_list_simpler",
+    "threshold_consistent_margin",
+)
 # Which compares distances to a sum over all negatives and so needs more room than its margin.
 FAR_APART = ["lifted_structure(form='hard')", "lifted_structure(form='smooth')"]
 
@@ -42,7 +52,7 @@ def perfect(draw, length):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("spec", AT_UNIT_LENGTH)
+@pytest.mark.parametrize("spec", others_at_night(AT_UNIT_LENGTH, BY_DAY))
 @few
 @given(batch=perfect(length=1.0))
 def test_orthogonal_classes_cost_nothing(spec, batch):

@@ -131,7 +131,7 @@ def test_accumulated_gradients_are_refused_where_others_are_held():
     make_model(hold_others=False).compile(accumulating, loss="contrastive")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_batch_of_several_learners_or_of_one_too_many_is_refused(batch):
     images, labels = batch
     model = make_model()

@@ -146,7 +146,7 @@ def test_linear_layers_alone_can_have_a_learning_rate_of_their_own(batch):
     assert len(linear) == 6 and stay == linear
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_pooling_norm_and_dropout_of_levels(batch, tmp_path):
     model = make_model(head=tfdml.heads.Linear(pooling="max", norm="layer", dropout=0.5))
     model(batch[0])

@@ -68,7 +68,7 @@ def test_without_learners_the_whole_embedding_learns():
     np.testing.assert_allclose(values, model.loss.call(LABELS, model(IMAGES)), rtol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_plain_labels_train_the_whole_embedding_in_batches_of_any_size():
     model = make_model()
     model.compile("sgd", Triplet(mining="all"))
@@ -83,7 +83,7 @@ def test_a_part_of_another_learner_is_refused():
         make_model().train_on_batch(IMAGES, {"label": LABELS, "learner": OF_PARTS[::-1].copy()})
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_learners_losses_and_statistics_are_those_of_their_parts():
     model = make_model()
     model.fit(IMAGES, {"label": LABELS, "learner": OF_PARTS}, batch_size=len(LABELS), shuffle=False, verbose=0)

@@ -159,7 +159,7 @@ def test_it_comes_back_in_the_precision_it_had(batch, tmp_path):
     assert again.head.projection.compute_dtype == "bfloat16" and keras.config.dtype_policy().name == "float32"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_nothing_is_retraced(batch):
     traces = []
 

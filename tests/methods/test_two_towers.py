@@ -86,7 +86,7 @@ def test_the_towers_that_learn_from_pairs(make, images, train, changed):
     assert [bool(np.any(one != other)) for one, other in zip(before, values_of(layers), strict=True)] == changed
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_only_the_text_tower_learns(make, images):
     model = make(train="text")
     layers = [model.backbone, model.head, model.text, model.text_head]
@@ -156,7 +156,7 @@ def test_an_exported_model_embeds_texts(exported):
     assert served.embed_texts([]).shape == (0, 6)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_index_is_searched_by_text(exported, tmp_path):
     model, served = exported
     files, random = [], np.random.default_rng(0)
@@ -178,7 +178,7 @@ def test_an_index_is_searched_by_text(exported, tmp_path):
     assert len(index.search(text=["a red van", "a bus"], k=2)) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_cannot_be_searched_is_told(exported, images):
     _, served = exported
     index = tfdml.Index(served)

@@ -14,6 +14,7 @@ from pipelines.checks import as_decodable, converted_endings, wrong_header
 from pipelines.images import decoding
 from pipelines.images.decoding import converted, decode, read_image
 from pipelines.preprocessor import Preprocessor
+from tests.night import others_at_night
 from tests.pipelines.image_files import claiming, encoded, gradient, moving, noise, with_orientation
 from tfdml.console.startup import tensorflow_reason
 from tfdml.serving import ExportedModel, export
@@ -203,8 +204,9 @@ def test_serving_refuses_a_bad_file_and_goes_on(served, file):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", [make for make, _ in CONVERTED.values()], ids=CONVERTED)
-def test_an_exported_model_in_python_reads_what_is_converted(tmp_path, make):
+@pytest.mark.parametrize("name", others_at_night(CONVERTED, ["HEIC"]))
+def test_an_exported_model_in_python_reads_what_is_converted(tmp_path, name):
+    make, _ = CONVERTED[name]
     inputs = keras.Input((SIDE, SIDE, 3))
     export(keras.Model(inputs, keras.layers.GlobalAveragePooling2D()(inputs)), PREPARE, tmp_path / "model")
     model = ExportedModel(tmp_path / "model")

@@ -142,7 +142,7 @@ def check(folder, *more):
     return run("pipelines.check", "--dataset=sop", f"--data_dir={folder}/data", f"--out={folder}/bad.jsonl", *more)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_command_lists_what_is_bad_and_training_goes_on_without_it(products):
     done = check(products)
     assert done.returncode == 1, done.stderr
@@ -201,7 +201,7 @@ def test_the_command_where_all_is_well_and_copies_are_told(products):
     assert "1 test images are byte-for-byte copies of training images. The first is 'Stanford_" in done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_command_with_bad_flags(products):
     of_its_own = Command("pipelines.check", "--dataset=sop", f"--data_dir={products}/none")
     assert_one_error(run("pipelines.check"), "--dataset is missing. Use --dataset='folder(test_classes=0.3)'")

@@ -75,7 +75,7 @@ def test_columns_keep_their_types(tmp_path):
         np.testing.assert_array_equal(getattr(found, name), getattr(people, name))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_batches_are_the_same_bits(birds, folder):
     packed = read(folder)
     for one, other in zip(batches(birds.train), batches(packed.train), strict=True):

@@ -36,7 +36,7 @@ def ensemble(tmp_path):
     return tmp_path
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_members_that_are_not_joined_have_a_page(ensemble):
     path = ensemble / "report" / "index.html"
     done = run("tfdml.report", f"--run_dir={ensemble}")

@@ -253,7 +253,7 @@ def test_in_a_browser(browser):
     assert browser.get_log("browser") == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_narrow_dark_and_printed(browser):
     size = browser.get_window_size()
     for path in (report()[0], comparison()[0]):

@@ -120,7 +120,7 @@ def test_prepared_images_are_what_the_network_takes(run, embedder):
         embedder.prepare([np.linspace(0, 1, 192).reshape(8, 8, 3)])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_datasets(run, embedder, silent):
     paths = tf.data.Dataset.from_tensor_slices([str(path) for path in run.paths])
     for dataset in (paths, paths.batch(2), tf.data.Dataset.zip((paths, tf.data.Dataset.range(5)))):

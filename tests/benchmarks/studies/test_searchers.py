@@ -95,7 +95,7 @@ def test_curves_are_read_from_records_the_recipe_first(curves, tmp_path):
         curves_of(path, 400)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_tables_of_the_docs_are_those_of_the_records(request, monkeypatch):
     """But for those of Optuna where it is not installed."""
     page = (request.config.rootpath / "docs/searches.md").read_text(encoding="utf-8")

@@ -91,7 +91,7 @@ def test_so_do_proxies_of_slices_and_of_the_whole():
     assert model.steps.of_layers.numpy().tolist() == [4, 1, 2, 2]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_schedule_goes_by_all_steps():
     """The sixth step is the first of slice 2, with the later learning rate: its first step has that length."""
     model = make_model(keras.optimizers.Adam(RATE))
@@ -103,7 +103,7 @@ def test_the_schedule_goes_by_all_steps():
     np.testing.assert_allclose(moved[moved > 0], 0.005, rtol=1e-2)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_frozen_steps_do_not_count():
     """After them a slice begins as with a new optimizer, and those that wait still longer do so later."""
     frozen, turns = 4, [0, 1, -1, 0]
@@ -116,7 +116,7 @@ def test_frozen_steps_do_not_count():
     compare_with_lone_layers(model, lambda: keras.optimizers.Adam(0.01), [0, 1, 1, 0, 2])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_without_holding_each_step_is_that_of_the_optimizer():
     """A zero gradient is one, too: as one layer with the gradients of all turns."""
     model = make_model(keras.optimizers.Adam(0.01), hold_others=False)

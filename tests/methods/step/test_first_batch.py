@@ -119,7 +119,7 @@ def test_fit_warns_once_of_a_first_batch_without_pairs(labels, batch_size, words
     assert len(told) == 1 and words in told[0] and "tfdml.data.pxk" in told[0]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_fit_warns_once_of_equal_embeddings():
     _, told = fitted(np.zeros((16, 12, 12, 3), "float32"), LABELS)
     assert len(told) == 1 and "All embeddings of the first batch are equal" in told[0]

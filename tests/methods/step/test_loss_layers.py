@@ -72,7 +72,7 @@ def test_saved_with_the_model_and_left_out_of_what_serves(batch, tmp_path):
     assert not proxies_of(served)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_label_that_is_no_class_is_named(batch):
     model = model_with(ProxyNCA(classes=3))
     with pytest.raises(ValueError, match="labels must be from 0 to 2. Received: 3 at position 12"):

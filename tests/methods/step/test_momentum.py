@@ -44,14 +44,14 @@ def test_keys_are_embeddings_by_the_average_of_weights(images):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_without_decay_it_is_the_cross_batch_memory(images):
     _, _, losses = trained(images, "momentum(size=24, decay=0.0)")
     np.testing.assert_allclose(losses, trained(images, "xbm(size=24, start=0)")[2], rtol=1e-5)
     assert not np.allclose(losses, trained(images, "momentum(size=24, decay=0.99)")[2], rtol=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_model_that_is_loaded_has_the_memory_again(images, tmp_path):
     model, _, _ = trained(images, "momentum(size=24, decay=0.75)")
     model.save(tmp_path / "model.keras")

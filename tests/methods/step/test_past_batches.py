@@ -73,7 +73,7 @@ def test_values_and_gradients_equal_a_loop_over_a_deque():
     assert stored.dtype == np.float32 and int(steps) == 7
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_gallery_of_the_batch_alone_changes_nothing(pair_loss_spec, make_batch):
     """Whatever is empty in it."""
     loss = tfdml.registry.create("loss", pair_loss_spec)

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import tfdml
 from tests.methods.test_every_method import make, two_layers
+from tests.night import others_at_night
 from tfdml.backbones import Small
 
 IMAGES = np.random.default_rng(0).normal(size=(8, 8, 8, 3)).astype(np.float32)
@@ -42,12 +43,7 @@ def check_same(whole, divided):
 # Not those whose branches have batch norm of their own.
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "method",
-    [
-        "single",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("divide_and_conquer", ENSEMBLES[0])),
-        *(pytest.param(name, marks=[pytest.mark.slow, pytest.mark.nightly]) for name in ENSEMBLES[1:]),
-    ],
+    "method", others_at_night(["single", "divide_and_conquer", *ENSEMBLES], ["single", "divide_and_conquer"])
 )
 def test_every_method_takes_the_same_step(method):
     check_same(stepped(method, 1, two_layers), stepped(method, 4, two_layers))

@@ -47,7 +47,7 @@ def test_weights_of_classes_are_those_of_their_images(batch):
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_weights_of_1_change_nothing_in_any_method(batch):
     images, labels = batch
     turns = {"label": labels, "learner": np.zeros(16, np.int64)}

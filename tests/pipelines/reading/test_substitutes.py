@@ -104,7 +104,7 @@ def test_a_bad_image_is_replaced_and_nothing_else_changes():
     assert np.flatnonzero(substitutes.unreadable.numpy()).tolist() == sorted(set(BAD) & set(rows.ravel()))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_run_that_goes_on_and_the_shares_of_workers_have_the_same_substitutes():
     images, labels, _ = collected(BAD)
     rest = collected(BAD, step=3)
@@ -120,7 +120,7 @@ def test_a_class_without_a_good_image_is_an_error(label):
         collected(rows_of(label))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_missing_file_is_replaced_too(tmp_path):
     paths = []
     for row, file in enumerate(FILES):

@@ -188,7 +188,7 @@ def test_rows_that_are_equal_but_for_chance_seldom_differ_significantly(tmp_path
     np.testing.assert_array_equal(records.compared([*rows, better]).larger(), expected)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_seeds_make_no_equal_rows_different(tmp_path):
     """Rows of three seeds whose differences are mostly of seeds are called different in about 5 % of the studies."""
     random, wrong = np.random.default_rng(0), 0

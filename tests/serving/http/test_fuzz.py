@@ -32,7 +32,7 @@ def address(tmp_path_factory):
         thread.join()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_any_request(address):
     # A description cannot say which bytes are an image.
     schemathesis.checks.load_all_checks()

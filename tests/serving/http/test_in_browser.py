@@ -227,6 +227,7 @@ def test_the_page_searches_by_text(browser, photos, tmp_path):
         service.kill(signal.SIGTERM)
 
 
+@pytest.mark.nightly
 def test_the_page_shows_the_threshold_in_force(browser, index, photos):
     wait = pytest.importorskip("selenium.webdriver.support.wait").WebDriverWait(browser, 10)
     service = Service(index, flags=["--threshold=0.99"])

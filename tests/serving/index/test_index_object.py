@@ -427,7 +427,7 @@ def test_a_deletion_that_is_only_marked_is_erased_by_compaction(photos, tmp_path
         Searcher(out)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_examples_of_the_page_run(photos, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(exported(), "exported/1")

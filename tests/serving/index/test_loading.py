@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from tests.commands import assert_one_error, ok, run
+from tests.night import others_at_night
 from tests.serving.index.store_places import place, postgresql, server
 from tests.serving.index.test_indexing import COUNT
 from tests.serving_fixtures import exported, exported_tolerant, loaded, picture
@@ -62,8 +63,12 @@ def content(store):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stop", [0, 1, 2, 4])
-@pytest.mark.parametrize("what", ["images", "shards"])
+@pytest.mark.parametrize(
+    "what, stop",
+    others_at_night(
+        [(what, stop) for what in ("images", "shards") for stop in (0, 1, 2, 4)], [("images", 2), ("shards", 1)]
+    ),
+)
 def test_an_interrupted_load_goes_on(address, what, stop, photos, embedded, model, monkeypatch):
     def load(store):
         if what == "shards":

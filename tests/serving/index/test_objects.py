@@ -180,7 +180,7 @@ def test_tiles_of_one_photo_are_no_duplicates(shelves, tmp_path):
     assert len(pairs) == 16 and all(one.file != other.file for one, other in pairs)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_from_a_detectors_table_to_a_product_or_unknown(shelves, tmp_path):
     """Products are photos of one object each; the detector finds some of them and a stranger on a shelf."""
     products = tmp_path / "products"

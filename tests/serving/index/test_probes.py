@@ -83,7 +83,7 @@ def test_another_export_of_the_model_is_accepted(index, changed):
     assert Searcher(index).model_digest == model_hash(exported())
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_another_model_is_refused_with_the_difference(index, changed):
     with pytest.raises(ValueError, match=r"made with another model, so the embeddings cannot be compared") as error:
         Searcher(index, changed[0.1])
@@ -130,7 +130,7 @@ def test_deleted_images_are_no_longer_kept(index, compact):
     assert len(probes(index)["images"]) == COUNT and path not in probes(index)["images"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_upgrade_replaces_the_vectors(index, changed):
     upgrade_index(index, changed[0.1])
     assert probes(index)["model"] == model_hash(changed[0.1])

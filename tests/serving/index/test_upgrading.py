@@ -49,7 +49,7 @@ def rows_of(out):
     }
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_all_images_are_embedded_again_and_ids_and_labels_stay(index, photos):
     before, rows = Searcher(index), rows_of(index)
     assert upgrade_index(index, exported_tolerant()) == COUNT - 1
