@@ -108,7 +108,10 @@ def test_variances_are_pooled_over_rows_with_the_same_test_classes(tmp_path):
         {"run": f"row{row}-seed{seed}", "measured": {"queries": QUERIES.tolist(), "right": right[row, seed].tolist()}}
         for row, seed in itertools.product(range(3), range(2))
     ]
-    lines.append({"run": "alone-seed0", "measured": {"queries": QUERIES.tolist(), "right": [1, 2, 3, 4]}})
+    same = {"queries": QUERIES.tolist(), "right": [1, 2, 3, 4]}
+    lines.append({"run": "alone-seed0", "measured": same})
+    # A row without training has no variance.
+    lines += [{"run": f"frozen-seed{seed}", "measured": same, "result": {"step": 1}} for seed in range(2)]
     noisy = random.integers(0, 10, (2, 2, 2)).tolist()
     of_groups = [
         {"run": f"b{row}-seed{seed}", "measured": {"queries": [9, 9], "right": noisy[row][seed], "groups": [0, 1]}}
