@@ -77,10 +77,19 @@ CHANGES = [
         {"emoji": "better", "omniglot": "better", "cars": "better"},
     ),
     Change(
-        "Three feature levels vs. three heads of one depth with as many parameters",
-        {"cars": ("decisive", f"{decisive.THREE} minus {decisive.HEADS}")},
+        "Three feature levels vs. three heads of one depth with as many parameters or more",
+        {
+            "emoji": ("advice_on_emoji", f"{decisive.THREE} minus {decisive.HEADS}"),
+            "cars": ("decisive", f"{decisive.THREE} minus {decisive.HEADS}"),
+        },
         "depth is a part of the gain",
-        {"cars": "better"},
+        {"emoji": "better", "cars": "better"},
+    ),
+    Change(
+        "Three trained feature levels vs. discriminants of frozen features",
+        {"emoji": ("advice_on_emoji", f"{decisive.THREE} minus {decisive.FROZEN_LEVELS}")},
+        "train if you have half an hour",
+        {"emoji": "better"},
     ),
     Change(
         "Four heads with attention vs. one head",

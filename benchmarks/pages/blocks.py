@@ -37,6 +37,7 @@ SETS = {
     "cars": "half of [Cars196](../datasets.md#half-of-cars196)",
     "decisive": "half of [Cars196](../datasets.md#half-of-cars196)",
     "emoji": "[emoji](../datasets.md#emoji)",
+    "advice_on_emoji": "[emoji](../datasets.md#emoji)",
     "omniglot": "[Omniglot](../datasets.md#omniglot)",
     "toycars": "the built-in [toy cars](../data.md)",
     "fine_tuning": "[emoji, cars and Omniglot](../datasets.md)",
@@ -47,9 +48,9 @@ SETS = {
 LEGEND = (
     "Recall@1 is measured on test classes, in percent. Tables show the mean ± standard deviation over seeds. "
     "Intervals in parentheses are 95% confidence intervals, and a difference is *significant* if its interval does not "
-    "contain 0. Numbers in italics are results of **one seed**. Their intervals have the variation between seeds of "
-    "other variants with the same test classes. [How to read these pages](README.md#how-to-read-a-page) explains the "
-    "columns and the names of the variants."
+    "contain 0. In tables, numbers in italics are results of **one seed**. Their intervals have the variation between "
+    "seeds of other variants with the same test classes. [How to read these pages](README.md#how-to-read-a-page) "
+    "explains the columns and the names of the variants."
 )
 CHOSEN = (
     "These settings were selected on the validation classes. Variants that are not listed use the settings of the "

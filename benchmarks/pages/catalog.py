@@ -74,7 +74,13 @@ SOURCES = {
     "cars_lifted": Source("cars", "cars", seeds=(0,), rows=cars.OF_LIFTED),
     "cars_edms": Source("cars_edms", "cars", seeds=(0,)),
     # The rows with complete runs.
-    "decisive": Source("decisive", "decisive", seeds=FIVE_SEEDS, rows=(decisive.THREE, decisive.HEADS)),
+    "decisive": Source(
+        "decisive",
+        "decisive",
+        seeds=FIVE_SEEDS,
+        rows=(decisive.THREE, decisive.HEADS, decisive.FROZEN, decisive.FROZEN_LEVELS),
+    ),
+    "advice_on_emoji": Source("advice_on_emoji", "advice_on_emoji", ON_EMOJI, seeds=(1, 2, 3)),
     "fine_tuning": Source("fine_tuning", "fine_tuning", seeds=(0,)),
     # The variance between seeds of networks is pooled over the files of docs/records, without its subfolders.
     "heads_cars": Source("recent_losses_heads", "heads/cars", seeds=FIVE_SEEDS),

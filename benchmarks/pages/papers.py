@@ -358,7 +358,7 @@ PAPERS = {
         ),
         Effect(
             "Three feature levels beat three heads of one depth",
-            {},
+            {"emoji": ("advice_on_emoji", f"{decisive.THREE} minus {decisive.HEADS}")},
             Reported(3.8, "SOP, Table VI, over one level"),
             decided=Decided("1", (decisive.THREE,), (decisive.HEADS,), is_main=True),
             tells="three heads of one depth with as many trainable parameters as three levels, 5 seeds (4 hours)",
@@ -451,7 +451,7 @@ PAPERS = {
         ),
         Effect(
             "Training improves over linear discriminants of frozen features",
-            {},
+            {"emoji": ("advice_on_emoji", f"{decisive.THREE} minus {decisive.FROZEN_LEVELS}")},
             decided=Decided("7", (decisive.TRAINED_LEVELS,), (decisive.FROZEN, decisive.FROZEN_LEVELS), is_main=True),
             tells="three levels from discriminants, 3,200 steps, 5 seeds (2 hours)",
         ),
