@@ -25,10 +25,8 @@ tfdml.serving tfdml.serving.presets tfdml.data pipelines.datasets pipelines.samp
 NAMES = {"np": np, "keras": keras, "tf": tf, "tfdml": tfdml, "ops": keras.ops}
 # Digits that a stated number may leave out.
 ROUNDING = 0.5
-# Parts of names of packages with examples that build networks, which needs seconds each.
-SLOW = ("tfdml.methods", "tfdml.serving", "tfdml.callbacks", "tfdml.reporting", "tfdml.backbones")
-# Those that also train or export.
-NIGHTLY = ("tfdml.methods", "tfdml.callbacks", "tfdml.serving", "tfdml.reporting", "tfdml.backbones")
+# Packages with examples that build networks, train or export, which needs seconds each.
+NIGHTLY = ("tfdml.methods", "tfdml.serving", "tfdml.callbacks", "tfdml.reporting", "tfdml.backbones")
 
 
 def examples():
@@ -40,8 +38,7 @@ def examples():
         for name in names or own:
             thing = getattr(module, name)
             home = getattr(thing, "__module__", None) or ""
-            marks = [pytest.mark.slow] if home.startswith(SLOW) else []
-            marks += [pytest.mark.nightly] if home.startswith(NIGHTLY) else []
+            marks = [pytest.mark.nightly] if home.startswith(NIGHTLY) else []
             for code in re.findall(r"Example:\n\n```python\n(.*?)```", inspect.getdoc(thing) or "", re.DOTALL):
                 found[home, name, code] = pytest.param(code, id=name, marks=marks)
     return list(found.values())

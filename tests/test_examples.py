@@ -11,6 +11,7 @@ from PIL import Image
 
 from docs import notebooks
 from docs.write_notebooks import outputs
+from tests.night import others_at_night
 from tests.rooms import ROOT
 
 EXAMPLES = notebooks.scripts()
@@ -26,7 +27,7 @@ LAST = {
 # One of a method, and one of Keras' own.
 IN_A_GRAPH = ("similar_photos", "own_model")
 # Others run at night.
-BY_DAY = ("own_model",)
+BY_DAY = "own_model"
 
 
 def small(text):
@@ -39,7 +40,7 @@ def small(text):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "path",
-    [pytest.param(path, marks=pytest.mark.nightly) if path.stem not in BY_DAY else path for path in EXAMPLES],
+    others_at_night(EXAMPLES, lambda path: path.stem == BY_DAY),
     ids=lambda path: path.stem,
 )
 def test_it_runs(path, tmp_path, monkeypatch, capsys):

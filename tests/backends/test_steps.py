@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.loss_specs import LOSS_SPECS, SUM_SPECS
+from tests.night import others_at_night
 from tfdml import registry
 
 pytestmark = pytest.mark.slow
@@ -67,7 +68,7 @@ CASES |= {
     "a frozen backbone": case("single", PROXIES, optimizer=f"sgd({RATE}, frozen_steps={{'backbone': 3}})"),
 }
 DAILY = [f"single, {loss}" for loss in BY_DAY] + ["a memory", "divide_and_conquer, its first learner"]
-IN_TURN = [pytest.param(name, marks=() if name in DAILY else pytest.mark.nightly) for name in CASES]
+IN_TURN = others_at_night(CASES, DAILY)
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.night import others_at_night
 from tfdml.backbones import GoogLeNet
 from tfdml.methods import AttentionEnsemble
 
@@ -26,8 +27,7 @@ googlenet = functools.cache(GoogLeNet)
 
 
 def cases(every):
-    by_day = [case if case in BY_DAY else pytest.param(*case, marks=pytest.mark.nightly) for case in every]
-    return pytest.mark.parametrize("branch, depth", by_day)
+    return pytest.mark.parametrize("branch, depth", others_at_night(every, BY_DAY))
 
 
 @pytest.mark.slow

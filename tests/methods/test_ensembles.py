@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import tfdml
 from tests.commands import Forked, run
+from tests.night import others_at_night
 from tests.run_helpers import assert_same_run, assert_went_on, result, steps, train, train_flags
 from tfdml.backbones import Small
 from tfdml.evaluation import cost
@@ -27,7 +28,7 @@ KINDS = {
 
 def by_day(*names):
     """All kinds, those but these for the nights."""
-    return [kind if kind in names else pytest.param(kind, marks=pytest.mark.nightly) for kind in KINDS]
+    return others_at_night(KINDS, names)
 
 
 def make(kind="attention", learners=3, seed=0, **arguments):

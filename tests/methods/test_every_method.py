@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tfdml
+from tests.night import others_at_night
 from tfdml.backbones import Backbone, Small
 from tfdml.registry import create, names
 
@@ -93,9 +94,7 @@ def test_no_batch_is_lost_for_building_the_model():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "method", [name if name in BY_DAY else pytest.param(name, marks=pytest.mark.nightly) for name in METHODS]
-)
+@pytest.mark.parametrize("method", others_at_night(METHODS, BY_DAY))
 def test_a_loaded_model_is_built(method, tmp_path, capsys):
     model = make(method)
     expected = np.asarray(model(IMAGES))

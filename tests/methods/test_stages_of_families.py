@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 
+from tests.night import others_at_night
 from tfdml.registry import create
 
 pytestmark = pytest.mark.slow
@@ -36,10 +37,7 @@ METHODS = {
 
 def by_day(*names):
     """All families, those but these for the nights."""
-    return [
-        family if any(f"'{name}'" in family for name in names) else pytest.param(family, marks=pytest.mark.nightly)
-        for family in FAMILIES
-    ]
+    return others_at_night(FAMILIES, lambda family: any(f"'{name}'" in family for name in names))
 
 
 # A graph with links between blocks, and one without. At night, also with several paths and with names of Keras' own.
@@ -92,9 +90,7 @@ def test_divided_it_computes_the_same(family):
     assert np.ptp(features) > 0.0 and trunk.weights and tail.weights
 
 
-@pytest.mark.parametrize(
-    "method", [pytest.param(name, marks=pytest.mark.nightly) if name == "multi_head" else name for name in METHODS]
-)
+@pytest.mark.parametrize("method", others_at_night(METHODS, lambda name: name != "multi_head"))
 @pytest.mark.parametrize("family", by_day("MobileNetV2"), indirect=True)
 def test_methods_choose_for_themselves(family, method):
     _, backbone = family

@@ -6,6 +6,7 @@ import pytest
 from keras import layers
 
 import tfdml
+from tests.night import others_at_night
 from tfdml.backbones import Backbone, GoogLeNet, Small
 from tfdml.losses import Contrastive
 
@@ -20,9 +21,7 @@ METHODS = {
 
 
 # Of both that copy what is behind the branch, one by day; attention is before it.
-METHODS_BY_DAY = [
-    pytest.param(method, marks=pytest.mark.nightly) if method is tfdml.MultiHead else method for method in METHODS
-]
+METHODS_BY_DAY = others_at_night(METHODS, lambda method: method is not tfdml.MultiHead)
 
 
 def of_layers():

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tfdml
+from tests.night import others_at_night
 from tfdml.losses import ProxyNCA, Triplet
 
 LEARNERS, DIM = 3, 2
@@ -75,9 +76,7 @@ def compare_with_lone_layers(model, make_optimizer, turns):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["adamw", *(pytest.param(name, marks=pytest.mark.nightly) for name in OPTIMIZERS if name != "adamw")]
-)
+@pytest.mark.parametrize("name", others_at_night(OPTIMIZERS, ["adamw"]))
 def test_a_slice_takes_the_steps_of_a_lone_layer_with_an_optimizer_of_its_own(name):
     model = make_model(OPTIMIZERS[name]())
     compare_with_lone_layers(model, OPTIMIZERS[name], TURNS)

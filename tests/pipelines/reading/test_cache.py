@@ -29,6 +29,7 @@ CHAINS = (
     "resize_short|center_crop",
     "warp|flip",
 )
+KINDS_AND_CHAINS = [(kind, chain) for kind in ("bytes", "pixels") for chain in CHAINS]
 
 
 def test_the_flag_offers_the_kinds_that_there_are():
@@ -89,11 +90,7 @@ def uncached(tmp_path_factory):
 
 def kinds_and_chains():
     """Bytes are kept whatever is made of them; what else than the first chain does with them is for the nights."""
-    cases = [(kind, chain) for kind in ("bytes", "pixels") for chain in CHAINS]
-    return [
-        pytest.param(*case, marks=pytest.mark.nightly) if case[0] == "bytes" and case[1] != CHAINS[0] else case
-        for case in cases
-    ]
+    return others_at_night(KINDS_AND_CHAINS, lambda case: case[0] != "bytes" or case[1] == CHAINS[0])
 
 
 @pytest.mark.nightly
@@ -186,11 +183,7 @@ def test_an_image_that_cannot_be_read_is_named(split, make_cache, tmp_path, kind
 @pytest.mark.slow
 @pytest.mark.parametrize("memory", [PLENTY, 0], ids=["in memory", "on disk"])
 @pytest.mark.parametrize(
-    "kind, chain",
-    others_at_night(
-        [(kind, chain) for kind in ("bytes", "pixels") for chain in CHAINS],
-        [("bytes", CHAINS[0]), ("pixels", CHAINS[2])],
-    ),
+    "kind, chain", others_at_night(KINDS_AND_CHAINS, [("bytes", CHAINS[0]), ("pixels", CHAINS[2])])
 )
 def test_where_bad_images_are_tolerated_they_stay_unreadable(split, make_cache, chain, kind, memory):
     with open(split.images[6], "wb") as file:

@@ -15,6 +15,7 @@ import yaml
 
 import tfdml
 from tests.commands import assert_one_error, run
+from tests.night import others_at_night
 from tests.run_helpers import result, straight_run
 from tests.serving_fixtures import picture
 from tfdml.run.directory.run_directory import RunDirectory
@@ -117,10 +118,7 @@ def hub(monkeypatch, tmp_path):
     return calls
 
 
-@pytest.mark.parametrize(
-    "method",
-    [name if name in BY_DAY else pytest.param(name, marks=pytest.mark.nightly) for name in METHODS],
-)
+@pytest.mark.parametrize("method", others_at_night(METHODS, BY_DAY))
 def test_every_method_comes_back_with_its_preprocessing(method, tmp_path):
     model = made(method)
     tfdml.save_preset(model, tmp_path / "preset")
