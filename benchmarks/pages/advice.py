@@ -78,16 +78,14 @@ CHANGES = [
     ),
     Change(
         "Three feature levels vs. three heads of one depth with as many parameters or more",
-        {
-            "emoji": ("advice_on_emoji", f"{decisive.THREE} minus {decisive.HEADS}"),
-            "cars": ("decisive", f"{decisive.THREE} minus {decisive.HEADS}"),
-        },
+        EFFECTS["Three feature levels beat three heads of one depth"]
+        | {"cars": ("decisive", f"{decisive.THREE} minus {decisive.HEADS}")},
         "depth is a part of the gain",
         {"emoji": "better", "cars": "better"},
     ),
     Change(
         "Three trained feature levels vs. discriminants of frozen features",
-        {"emoji": ("advice_on_emoji", f"{decisive.THREE} minus {decisive.FROZEN_LEVELS}")},
+        EFFECTS["Training improves over linear discriminants of frozen features"],
         "train if you have half an hour",
         {"emoji": "better"},
     ),

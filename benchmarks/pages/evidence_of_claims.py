@@ -8,6 +8,7 @@ from benchmarks.pages.claims import EQUIVALENT, Difference, difference_of
 from benchmarks.pages.contrasts import Contrast, contrast, corrected, holm
 from benchmarks.pages.papers import PAPERS, SETS
 from benchmarks.pages.recorded import RECORDS, MissingRun, Recorded
+from benchmarks.pages.seed_variance import is_closed_form
 from benchmarks.studies.rows import decisive
 
 # Name of the study with rows and rules that were fixed before its runs. It trains on the images of cars.
@@ -148,7 +149,7 @@ def _shown(effect, name, recorded, pair):
 def _judged(effect, name, recorded, rows, difference, of_rows, seeds, source):
     gains, learned = (tuple(each(recorded, row) for row in rows) for each in (amounts.gain, amounts.learned))
     deviation = effect.deviations.get(name)
-    is_frozen = [row in (decisive.FROZEN, decisive.FROZEN_LEVELS) for row in rows]
+    is_frozen = [is_closed_form(recorded.records(row)[0]) for row in rows]
     # A row that never trains cannot learn and cannot gain.
     learned = tuple(amounts.LEARNED if frozen else each for each, frozen in zip(learned, is_frozen, strict=True))
     gains = tuple(0.0 if frozen else each for each, frozen in zip(gains, is_frozen, strict=True))

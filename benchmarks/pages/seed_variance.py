@@ -14,7 +14,7 @@ class SeedVariances:
 
     Args:
         folder: Folder with files of records. Rows with several seeds and the same test classes are pooled, whatever
-            their study, except for rows of a single step. These are closed forms, which hardly depend on a seed.
+            their study, except for closed forms, which hardly depend on a seed.
     """
 
     def __init__(self, folder):
@@ -22,7 +22,7 @@ class SeedVariances:
         for file in sorted(Path(folder).glob("*.jsonl")):
             for run, record in read_once(file).items():
                 row, _, seed = run.rpartition("-seed")
-                if "queries" in record.get("measured", {}) and record.get("result", {}).get("step") != 1:
+                if "queries" in record.get("measured", {}) and not is_closed_form(record):
                     rows[_classes(record["measured"])][file.stem, row][seed] = record["measured"]
         found = {classes: _pooled(classes, of_classes.values()) for classes, of_classes in rows.items()}
         self._by_classes = {classes: each for classes, each in found.items() if each[1]}
@@ -37,6 +37,11 @@ class SeedVariances:
         """
         largest = max(self._by_classes.values(), default=None)
         return self._by_classes.get(_classes(measured), largest)
+
+
+def is_closed_form(record):
+    """Returns whether a run has a single step, which changes no weight: its embedding is computed, not trained."""
+    return record.get("result", {}).get("step") == 1
 
 
 def variance_between_seeds(queries, right):
