@@ -105,8 +105,9 @@ def advice_page(recorded_of):
         recorded_of: Function from the name of a source to its `Recorded` study.
     """
     page = CHOOSING.read_text(encoding="utf-8")
-    for name, told in (("effects", advice.table(recorded_of)), ("visits", advice.visits(recorded_of))):
-        page = placed(CHOOSING.name, page, BEGIN.format(name, "advice"), END.format(name), told)
+    tables = {"effects": advice.table, "visits": advice.visits, "learning rates": advice.rates}
+    for name, table in tables.items():
+        page = placed(CHOOSING.name, page, BEGIN.format(name, "advice"), END.format(name), table(recorded_of))
     return page
 
 

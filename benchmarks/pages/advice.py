@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from benchmarks.markdown import markdown
-from benchmarks.pages.amounts import facts_of, visits_per_class
+from benchmarks.pages.amounts import facts_of, flags_of, rate_of, visits_per_class
 from benchmarks.pages.claims import CLAIMS, difference_of, expected, text_of
 from benchmarks.pages.contrasts import contrast, corrected
 from benchmarks.pages.effects import differences_of
@@ -32,6 +32,13 @@ OF_VISITS = [
     ("toy cars", "ranked_list_losses", PROXIES),
     ("emoji", "emoji_losses", f"NormSoftmax{LONG} minus N-pair{LONG}"),
     ("cars", "cars_losses", f"Proxy-NCA{LONG} minus N-pair{LONG}"),
+]
+# The dataset, page, row and model of each row of the table of learning rates, all searched at full length.
+OF_RATES = [
+    ("emoji", "advice_on_emoji", decisive.THREE, "Three levels, from discriminants"),
+    ("emoji", "advice_on_emoji", decisive.HEADS, "Three heads of one depth, from discriminants"),
+    ("cars", "decisive", decisive.THREE, "Three levels"),
+    ("cars", "decisive", decisive.HEADS, "Three heads of one depth"),
 ]
 NONE = "–"
 
@@ -232,13 +239,41 @@ def visits(recorded_of):
     rows = []
     for name, page, pair in OF_VISITS:
         recorded, row = recorded_of(page), pair.partition(" minus ")[0]
-        steps, count = recorded.results(row)[0]["step"], visits_per_class(recorded, row, CLASSES[name])
+        record = recorded.records(row)[0]
+        steps, count = record["result"]["step"], visits_per_class(record, CLASSES[name])
         rate = facts_of(recorded, *pair.split(" minus "))["control_rate"]
         about = [SETS[name], NETWORKS[name], str(CLASSES[name]), str(IMAGES[name]), f"{steps:,}", f"{count:.0f}", rate]
         rows.append((count, [*about, row.partition(",")[0], text_of(difference_of(recorded, pair))]))
     heads = ["Dataset", "Network", "Training classes", "Images per class", "Steps", "Visits per class"]
     heads += ["Learning rate of N-pair loss", "Loss with proxies", "Minus N-pair loss"]
     return markdown(heads, [cells for _, cells in sorted(rows, key=lambda row: row[0])])
+
+
+def rates(recorded_of):
+    """Returns the Markdown table of learning rates with Recall@1 on validation and test classes.
+
+    The higher of a row's scores is bold. These are the runs of searches, with a seed that is not reported.
+
+    Args:
+        recorded_of: Function from the name of a source to its `Recorded` study.
+    """
+    rows = []
+    for name, page, row, model in OF_RATES:
+        records = [record for _, record in recorded_of(page).trials(row)]
+        validation = {rate_of(flags_of(each)): each["result"]["validation"]["best"] for each in records}
+        test = {rate_of(flags_of(each)): each["result"]["best"] for each in records}
+        about = [SETS[name], model, f"{visits_per_class(records[0], CLASSES[name]):.0f}"]
+        rows.append([*about, *_recalls(validation), *_recalls(test)])
+    heads = [f"{classes}, {rate}" for classes in ("Validation", "Test") for rate in decisive.RATES]
+    return markdown(["Dataset", "Model", "Visits per class", *heads], rows)
+
+
+def _recalls(scores_of):
+    """Returns a table cell for each of the rates, and the highest score in bold, from a dictionary of their scores."""
+    recalls = [scores_of[float(rate)]["recall_at_1"] if float(rate) in scores_of else None for rate in decisive.RATES]
+    best = max(filter(None, recalls))
+    told = [NONE if each is None else f"{100 * each:.1f}" for each in recalls]
+    return [f"**{text}**" if each == best else text for each, text in zip(recalls, told, strict=True)]
 
 
 def _confirmed(recorded_of):

@@ -38,9 +38,8 @@ def images_per_learner(recorded, name):
     return round(steps * images_per_batch(flags["sampler"]))
 
 
-def visits_per_class(recorded, name, classes):
-    """Returns how often training visits each class: steps × classes per batch / classes."""
-    record = recorded.records(name)[0]
+def visits_per_class(record, classes):
+    """Returns how often the run of a record visits each class: steps × classes per batch / classes."""
     _, given = _call(flags_of(record)["sampler"])
     return record["result"]["step"] * given["classes"] / classes
 
@@ -103,8 +102,8 @@ def facts_of(recorded, better, control):
         "control_steps": f"{control_images // batch:,}",
         "start": f"{start:.0f}",
         "mask": f"{side} × {side}",
-        "rate": _rate(first),
-        "control_rate": _rate(second),
+        "rate": f"{rate_of(first):g}",
+        "control_rate": f"{rate_of(second):g}",
         # Another image of the batch has the anchor's meta-class with a probability of 1 / K.
         "alone": f"{100 * (1 - 1 / (int(second['meta_classes']) or 1)) ** (batch - 1):.0f}%",
     }
@@ -112,6 +111,7 @@ def facts_of(recorded, better, control):
     return facts if share is None else {**facts, "changed": f"{100 * share:.0f}%"}
 
 
-def _rate(flags):
+def rate_of(flags):
+    """Returns the learning rate of a run with these flags."""
     _, given = _call(flags["optimizer"])
-    return f"{given['learning_rate']:g}"
+    return given["learning_rate"]

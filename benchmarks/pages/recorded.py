@@ -78,8 +78,12 @@ class Recorded:
         An ensemble has no such result, but a single member of its search, which starts from the same weights.
         """
         results = [each for each in self.results(name) if "untrained" in each]
-        results = results or [self._trials[self.study.follow.get(name, name)]]
+        results = results or [self.trials(name)[-1][1]["result"]]
         return statistics.mean(each["untrained"]["recall_at_1"] for each in results)
+
+    def trials(self, name):
+        """Returns the runs of a row's search, which is not reported: pairs of a setting and the record."""
+        return self._trials[self.study.follow.get(name, name)]
 
     def cell(self, name, head):
         """Returns the text of a table cell."""
@@ -129,8 +133,9 @@ class Recorded:
         searched = {name: [*self.study.flags(name), *self.source.flags] for name in names}
         tried = {name: [] for name in searched}
         for name, setting, trial in trials_of(searched, self.study.settings, self.study.searching):
-            result = self._trials[name] = self._record(trial, SEED)["result"]
-            tried[name].append((setting, reached(result, self.study.which)))
+            record = self._record(trial, SEED)
+            self._trials.setdefault(name, []).append((setting, record))
+            tried[name].append((setting, reached(record["result"], self.study.which)))
         return Search(tried, list(self.study.searching))
 
     def _setting(self, name):

@@ -18,7 +18,7 @@ from benchmarks.studies.image_set import put_together, write_table
 SIDE = 128  # pixels of the shorter side, unless the crop is smaller
 QUALITY = 88
 TRAINING_CLASSES = 98
-COLUMNS = ("split", "class", "name", "n")
+COLUMNS = ("split", "class", "name", "maker", "n")
 IMAGES, CLASSES, NAMES = "cars_train", "train_perfect_preds.txt", "cars_meta.mat"
 # Checksum of all paths and pixels, image by image.
 CHECKSUM = "366957c23b7e2cae1d8bdb2b61d1ce82c17e720dadb02d55d9b8f9d3c6aa9fc9"
@@ -44,7 +44,10 @@ def write_set(source, out):
         with Image.open(out / path) as image:
             checksum.update(path.encode() + image.tobytes())
         counts[label] += 1
-    rows = [[_split(label), f"{label:03}", names[label - 1], count] for label, count in counts.items()]
+    rows = [
+        [_split(label), f"{label:03}", name, _maker(name), count]
+        for (label, count), name in zip(counts.items(), names, strict=True)
+    ]
     write_table(out / "classes.csv", COLUMNS, rows)
     return len(classes), len(names), checksum.hexdigest()
 
@@ -62,6 +65,11 @@ def shrunk(path):
 
 def _split(label):
     return "train" if label <= TRAINING_CLASSES else "test"
+
+
+def _maker(name):
+    """Returns the first word of a car's name, which no two makers share."""
+    return name.split()[0]
 
 
 if __name__ == "__main__":

@@ -46,8 +46,8 @@ def test_crops_are_shrunk_and_their_channels_put_in_order(source, tmp_path):
     }
     rows = list(csv.DictReader((out / "classes.csv").read_text().splitlines()))
     assert [tuple(row.values()) for row in rows] == [
-        ("train", "001", "AM General 2000", "1"),
-        ("test", "002", "Acura 2012", "2"),
+        ("train", "001", "AM General 2000", "AM", "1"),
+        ("test", "002", "Acura 2012", "Acura", "2"),
     ]
     assert cars_set.write_set(source, tmp_path / "again")[2] == checksum
 
