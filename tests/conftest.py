@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.night import leave_to_the_nights
 from tests.run_helpers import SHARED_FOLDER, straight_run
 
 # Read while TensorFlow is imported. Commands set it, see `tfdml.console.startup`.
@@ -177,8 +178,11 @@ LONGEST = (
 )
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items):
+    """Marks the cases of the nights before pytest selects tests, and then sorts the files."""
+    leave_to_the_nights(items)
+    yield
     items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
 
 

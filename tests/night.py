@@ -1,5 +1,7 @@
 """Cases of a test that only run at night."""
 
+from collections import defaultdict
+
 import pytest
 
 
@@ -17,3 +19,18 @@ def others_at_night(cases, by_day):
         else pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.nightly)
         for case in cases
     ]
+
+
+def leave_to_the_nights(items):
+    """Marks most cases of the tests with the mark `few_by_day`, whose argument is the number that runs by day."""
+    cases = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("few_by_day") and not item.get_closest_marker("nightly"):
+            cases[item.parent, item.originalname].append(item)
+    for several in cases.values():
+        (count,) = several[0].get_closest_marker("few_by_day").args
+        by_day = {place * len(several) // count for place in range(count)}
+        for place, item in enumerate(several):
+            if place not in by_day:
+                item.add_marker("nightly")
+                item.add_marker("slow")

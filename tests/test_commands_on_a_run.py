@@ -15,7 +15,7 @@ from tfdml.serving.exported_model import model_hash
 CARS = "toycars(classes=16, images_per_class=8, image_size=24)"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_evaluate_gives_the_best_of_the_result():
     done = Command("tfdml.evaluate", f"--run_dir={straight_run()}", "--bootstrap=classes").wait()
     assert done.stderr == ""
@@ -38,6 +38,7 @@ def test_evaluate_gives_the_best_of_the_result():
     ],
     ids=["final model", "file of a model"],
 )
+@pytest.mark.few_by_day(1)
 def test_evaluate_gives_the_numbers_of_the_result(flags, kind, expected):
     found = last_json(run("tfdml.evaluate", *(flag.format(run=straight_run()) for flag in flags)))
     assert {key: found[key] for key in METRICS} == {key: result(straight_run())[kind][key] for key in METRICS}

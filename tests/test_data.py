@@ -71,6 +71,7 @@ def test_images_have_a_height_and_a_width():
     assert batches.element_spec[0].shape == (6, 8, 4, 3)
 
 
+@pytest.mark.few_by_day(1)
 def test_a_pass_goes_on_where_the_last_one_ended(whole):
     batches = tfdml.data.pxk(PICTURES, POWERS, **SMALL, steps_per_epoch=5)
     # A look at a batch is no pass.
@@ -84,6 +85,7 @@ def test_a_pass_goes_on_where_the_last_one_ended(whole):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", [tf.distribute.get_strategy(), tf.distribute.MirroredStrategy(["CPU:0"])])
+@pytest.mark.few_by_day(1)
 def test_keras_fits_epoch_after_epoch(whole, strategy):
     """Whatever Keras looks at before it begins, and though it stops at the last batch of an epoch."""
     with strategy.scope():

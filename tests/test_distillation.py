@@ -106,7 +106,7 @@ def test_a_student_without_a_projection_searches_the_teachers_gallery(tmp_path):
     assert f"with the student's gives {hits.mean():.1%}" in done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_photos_without_labels_and_views(tmp_path):
     more = ["--loss=teacher(form='pairs')", "--sampler=views(images=8)", "--labels=images", "--epochs=1"]
     ok("tfdml.train", *student_flags(tmp_path / "run", teacher_run(), *more))

@@ -68,7 +68,7 @@ def test_the_result_is_that_of_the_fused_members():
     assert re.search(r"^best of 2 members +\d+\.\d% ", done.stdout, re.MULTILINE)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_ensemble_embeds_images_as_its_members_do():
     out, _ = joined()
     test = load_dataset(DATASET, data_dir=str(pictures())).test

@@ -43,6 +43,7 @@ def small(text):
     others_at_night(EXAMPLES, lambda path: path.stem == BY_DAY),
     ids=lambda path: path.stem,
 )
+@pytest.mark.nightly
 def test_it_runs(path, tmp_path, monkeypatch, capsys):
     if path.stem not in IN_A_GRAPH:
         # Models of few steps each, whose graphs would take most of the time.

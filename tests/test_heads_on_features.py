@@ -85,6 +85,7 @@ def test_a_stopped_run_goes_on_as_one(head, features, tmp_path):
     ]
 
 
+@pytest.mark.nightly
 def test_a_joined_model_is_the_head_behind_the_backbone(head, features, tmp_path):
     picture = np.random.default_rng(0).integers(0, 255, (24, 24, 3), np.uint8)
     Image.fromarray(picture).save(tmp_path / "a.png")

@@ -258,5 +258,6 @@ def test_another_loss_is_taken_at_each_level_and_a_run_is_measured_again(tmp_pat
         ("levels", "--loss=proxy_anchor", ["must be a pair-based loss", "ProxyAnchor"]),
     ],
 )
+@pytest.mark.few_by_day(4)
 def test_what_does_not_fit_is_one_line(tmp_path, kind, more, words):
     assert_one_error(run("tfdml.train", *flags_of(kind, tmp_path / "run", more)), *words)

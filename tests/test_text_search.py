@@ -25,7 +25,7 @@ def towers(tmp_path_factory):
     return folder
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_from_a_run_to_a_search_by_text(towers, tmp_path):
     fitted = run("tfdml.threshold", f"--run_dir={towers}", "--queries=text", "--far=0.05", "--samples=100")
     found = last_json(fitted)

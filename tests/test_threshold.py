@@ -17,6 +17,7 @@ from tfdml.serving.model_card import read_card, write_card
 
 @pytest.mark.parametrize("distance", ["cosine", "euclidean"])
 @pytest.mark.parametrize("rule", [{"far": 0.1}, {"far": 0.002}, {"precision": 0.5}, {"precision": 0.9}], ids=str)
+@pytest.mark.few_by_day(2)
 def test_no_threshold_accepts_more_pairs(rule, distance):
     embeddings, labels = example(3, spread=0.4)
     scores, same, _ = naive_pairs(embeddings, labels, distance=distance)
@@ -110,6 +111,7 @@ def test_bad_flags_are_told(flags, words):
 
 
 @pytest.mark.slow
+@pytest.mark.few_by_day(1)
 def test_a_run_without_validation_classes_says_what_it_is_fitted_on(finished):
     given = (f"--run_dir={finished}", "--far=0.05", "--samples=100")
     done = run("tfdml.threshold", *given)

@@ -57,10 +57,12 @@ def backbone(spec):
     return made
 
 
+@pytest.mark.few_by_day(2)
 def test_number_of_parameters(spec, backbone):
     assert sum(int(np.prod(variable.shape)) for variable in backbone.trainable_variables) == BACKBONES[spec][0]
 
 
+@pytest.mark.few_by_day(2)
 def test_endpoints(spec, backbone):
     """All of them at once, with the channels and sides that the papers' tables have."""
     shapes = dict(zip(backbone.endpoints, backbone.taps(list(backbone.endpoints))(IMAGES), strict=True))
@@ -78,6 +80,7 @@ def test_endpoints_stand_from_shallow_to_deep(backbone):
 
 
 @pytest.mark.slow
+@pytest.mark.few_by_day(2)
 def test_trunk_and_tail_together_are_the_whole(backbone):
     names = list(backbone.endpoints)
     for name in (names[0], names[len(names) // 2], names[-1]):

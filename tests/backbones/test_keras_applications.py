@@ -39,7 +39,7 @@ def test_image_sizes_are_of_networks_that_there_are():
     assert borrowed.IMAGE_SIZES.keys() <= set(NAMES)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_features_endpoints_and_cut(tmp_path):
     backbone = create(
         "backbone", "keras_applications(name='MobileNetV2', endpoints=('block_6_expand', 'block_13_expand'))"
@@ -122,6 +122,7 @@ def test_a_cut_that_another_path_leads_around():
 
 
 @pytest.mark.parametrize("arguments, parameters", [("", 260), (", output='block_13_expand_relu'", 200)])
+@pytest.mark.few_by_day(1)
 def test_its_own_download(arguments, parameters, monkeypatch):
     """Keras is asked for ImageNet's weights, and all of them arrive."""
     made = keras.applications.MobileNetV2

@@ -35,6 +35,7 @@ def pairs(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", batches.SAMPLERS)
+@pytest.mark.nightly
 def test_samplers_draw_the_same_rows(pairs, name):
     assert np.array_equal(*pairs[f"rows of {name}"])
     assert len(np.unique(pairs[f"rows of {name}"][0])) > 5

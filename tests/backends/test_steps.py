@@ -110,6 +110,7 @@ def computed(backend, names, file):
 
 @pytest.mark.parametrize("backend", ["jax", "torch"])
 @pytest.mark.parametrize("name", IN_TURN)
+@pytest.mark.few_by_day(1)
 def test_steps_are_those_of_tensorflow(name, backend, answers):
     if importlib.util.find_spec(backend) is None:
         pytest.skip(f"{backend} is not installed")

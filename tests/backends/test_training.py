@@ -61,6 +61,7 @@ def check(found, backend):
 
 
 @pytest.mark.parametrize("backend", ["jax", pytest.param("torch", marks=pytest.mark.nightly)])
+@pytest.mark.nightly
 def test_a_python_without_tensorflow(backend, tmp_path):
     if importlib.util.find_spec(backend) is None:
         pytest.skip(f"{backend} is not installed")

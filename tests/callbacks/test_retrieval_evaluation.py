@@ -98,6 +98,7 @@ def test_a_metric_without_a_value_does_not_end_training():
     assert history["val_recall_at_1"] == [0.5] and "val_distance_ratio" not in history
 
 
+@pytest.mark.nightly
 def test_every_other_epoch():
     evaluation = RetrievalEvaluation(IMAGES, LABELS, every=2)
     single().fit(IMAGES, LABELS, batch_size=4, epochs=5, callbacks=[evaluation], verbose=0)

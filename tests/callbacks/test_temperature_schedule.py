@@ -110,6 +110,7 @@ def test_steps_that_are_executed_together_are_refused(train):
 @pytest.mark.parametrize(
     "wrap", [lambda loss: loss, lambda loss: WeightedSum([(1.0, loss)]), lambda loss: Nested(loss, dims=(4,))]
 )
+@pytest.mark.few_by_day(1)
 def test_a_last_temperature_without_the_schedule_is_told(wrap):
     loss = RankedList(negative_temperature=20.0, final_negative_temperature=1.0)
     model = tfdml.Single(tfdml.backbones.Small(width=4, stages=2), embedding_size=6)

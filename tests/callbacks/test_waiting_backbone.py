@@ -100,5 +100,6 @@ def test_a_run_stopped_in_either_stage_goes_on_exactly(tmp_path, devices, until)
         (["--optimizer=adam(frozen_steps={'backbone': 25})"], "--freeze_until sets frozen_steps, which --optimizer"),
     ],
 )
+@pytest.mark.few_by_day(1)
 def test_bad_flags_are_one_line(tmp_path, more, words):
     assert_one_error(train(tmp_path / "run", "--freeze_until=25", *more), words)

@@ -62,6 +62,7 @@ DOCUMENTED = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("spec", DOCUMENTED)
+@pytest.mark.few_by_day(1)
 def test_documented_numbers(spec):
     expected, classifier = DOCUMENTED[spec]
     counted = multiply_adds(create("backbone", spec), (224, 224, 3)) + classifier
@@ -87,6 +88,7 @@ TABLE = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", others_at_night(TABLE, ["ABE-8"]))
+@pytest.mark.nightly
 def test_attention_based_ensemble_costs_what_the_paper_says(name):
     method, options, parameters, flops = TABLE[name]
     model = method(GoogLeNet(), embedding_size=512, **options)

@@ -17,6 +17,7 @@ ALL_LISTS = "index='ivf(lists=3, probes=3)'"
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["self_retrieval", "query_gallery", "random_gallery"])
+@pytest.mark.few_by_day(1)
 def test_protocols_take_an_index(name):
     embeddings, labels = clustered(rows=200, classes=20)
     rows = rows_of(labels, cameras=np.arange(200) % 3)

@@ -69,6 +69,7 @@ def part(labels, seed):
 @pytest.mark.parametrize("index", ["ivf(lists=6, probes=6)", "hnsw(ef_search=400)", "flat"])
 @pytest.mark.parametrize("distance", ["cosine", "euclidean"])
 @pytest.mark.parametrize("seed, classes", [(1, 60), (2, 3)])
+@pytest.mark.few_by_day(4)
 def test_an_index_that_finds_all_is_exact(index, distance, seed, classes):
     embeddings, labels = clustered(rows=300, classes=classes, seed=seed)
     embeddings[:3] = 0

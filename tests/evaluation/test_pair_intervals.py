@@ -32,6 +32,7 @@ def naive_intervals(scores, same, classes, samples=400):
 
 
 @pytest.mark.parametrize("how", ["alike", "divided", "overlapping"])
+@pytest.mark.few_by_day(1)
 def test_near_those_of_all_pairs(how):
     embeddings, labels = example(7, rows=240, classes=60, spread=0.5)
     queries = np.arange(len(labels)) % 3 == 0

@@ -56,6 +56,7 @@ def assert_expected(found, scores, same):
 
 @pytest.mark.parametrize("distance", ["cosine", "euclidean"])
 @pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.few_by_day(1)
 def test_every_image_with_all_others(seed, distance, monkeypatch):
     # Several blocks of queries and of gallery images.
     monkeypatch.setattr(pairs_module, "ROWS", 17)

@@ -54,6 +54,7 @@ def similarity_of(embeddings, rows, k, restart):
 
 @pytest.mark.parametrize("kind", ["all", "apart", "partly the same"])
 @pytest.mark.parametrize("k, restart", [(None, 0.8), (None, 0.97), (6, 0.8), (2, 0.99), (500, 0.3)])
+@pytest.mark.few_by_day(5)
 def test_equal_to_a_walk_step_by_step(k, restart, kind, monkeypatch):
     # Blocks of about 2 queries, and affinities of 7 images at once.
     monkeypatch.setattr("tfdml.evaluation.rerankings.random_walk.MEMORY", 5000)

@@ -92,6 +92,7 @@ AWKWARD = ["opposite", "one against all", "equal", "orthogonal", "zeros", "some 
 @pytest.mark.parametrize("affinity", ["clipped", "shifted"])
 @pytest.mark.parametrize("kind", AWKWARD)
 @pytest.mark.parametrize("restart", [0.8, 0.999])
+@pytest.mark.few_by_day(8)
 def test_negative_and_missing_degrees_are_no_trouble(kind, affinity, restart):
     rows, proxies = awkward(kind)
     if kind in ("opposite", "one against all"):

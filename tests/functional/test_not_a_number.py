@@ -26,6 +26,7 @@ def value_of(loss, make_feed, labels, compiled=lambda function: function):
 
 @of_labelings
 @pytest.mark.filterwarnings("ignore:All labels of the batch")
+@pytest.mark.few_by_day(26)
 def test_an_embedding_of_nan_makes_the_loss_nan(make_feed, loss_spec, labeling):
     assert np.isnan(value_of(registry.create("loss", loss_spec), make_feed, LABELINGS[labeling]))
 

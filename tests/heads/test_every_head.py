@@ -41,6 +41,7 @@ def test_a_head_is_what_its_config_says_and_its_layer_gives_vectors(name):
 
 
 @pytest.mark.parametrize("method", names("method"))
+@pytest.mark.few_by_day(2)
 def test_every_method_takes_any_head(method, hidden, tmp_path):
     model = make(method, head=hidden)
     trained = np.asarray(model(IMAGES, training=True))

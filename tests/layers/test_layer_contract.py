@@ -98,6 +98,7 @@ def test_half_precision_is_computed_in_float32_and_float64_is_left(made, rows, h
 
 @of_loss_layers
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16", "bfloat16"])
+@pytest.mark.few_by_day(11)
 def test_a_policy_of_half_precision_keeps_float32(made, rows, policy):
     plain = type(made).from_config(made.get_config())
     expected, config = computed(plain, rows), made.get_config()

@@ -85,6 +85,7 @@ OTHERS = {"kernel", "bias"}
     "which, expected",
     [("none", OTHERS | AFFINE | STATISTICS), ("statistics", OTHERS | AFFINE), ("all", OTHERS)],
 )
+@pytest.mark.few_by_day(2)
 def test_what_training_moves(batch, which, expected):
     assert moved(make_model(which), batch) == expected
 

@@ -55,7 +55,7 @@ def stepped(backbone):
     return [each.numpy() for each in model.weights], len(CALLS)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_step_is_the_same_and_calls_blocks_again():
     plain, again = network(), network()
     again.set_weights(plain.get_weights())

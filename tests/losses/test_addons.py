@@ -72,6 +72,7 @@ def naive_npairs(labels, similarities):
 
 @of_every_metric
 @of_every_batch
+@pytest.mark.few_by_day(7)
 def test_triplets_are_equal_to_loops(make_batch, size, classes, dim, metric):
     for normalised, margin, dtype, tolerance in ((True, 1.0, "float32", 1e-4), (False, 0.3, "float64", 1e-10)):
         near = {"rel": tolerance, "abs": tolerance}
@@ -260,6 +261,7 @@ def test_compiled_functions_give_the_eager_value_and_gradient(fed, name):
 
 @pytest.mark.parametrize("name", [name for name in LOSSES if name != "ContrastiveLoss"])
 @pytest.mark.parametrize("labels", [[3] * 6, range(6), [2**24, 2**24 + 1, 2**24] * 2], ids=["one", "all", "large"])
+@pytest.mark.few_by_day(4)
 def test_values_and_gradients_are_finite(make_batch, name, labels):
     embeddings = make_batch(6)[1]
     for rows in (embeddings, embeddings[[0, 0, 0, 1, 1, 2]], np.zeros_like(embeddings), 100 * embeddings):

@@ -60,6 +60,7 @@ def golden(name, which):
         lambda case: case[1] == "uneven" or "uneven" not in batches_of(case[0])[1] and case[1] == "pk",
     ),
 )
+@pytest.mark.few_by_day(26)
 def test_agrees_with_pytorch_metric_learning(name, which):
     found, expected = ours(terms_of(AGREE[name]), read("inputs")[which]), golden(name, which)
     # The golden of `p2s_grad` has no gradient of its weights.

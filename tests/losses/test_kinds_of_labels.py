@@ -99,6 +99,7 @@ KINDS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind, as_dataset", [("levels", False), ("several", True)])
+@pytest.mark.few_by_day(1)
 def test_a_model_trains_as_on_the_class(images, kind, as_dataset):
     labels, losses = np.arange(16) % 4, []
     for of_images in (labels, KINDS[kind](labels)):

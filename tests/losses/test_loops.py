@@ -213,6 +213,7 @@ def check(make, loop, arguments, labels, taken, tolerance):
 
 @of_losses([*OF_PAIRS, *OF_BATCHES])
 @of_batches("size, classes, dim", [(13, 5, 8), (7, 2, 3), (2, 2, 2), (20, 3, 2), (6, 1, 4), (9, 99, 3)], by_day=1)
+@pytest.mark.few_by_day(94)
 def test_on_pairs(make_batch, size, classes, dim, dtype, tolerance, make, loop, arguments):
     for normalised in (True, False):
         labels, embeddings = make_batch(size, classes, dim, dtype=dtype, normalised=normalised)
@@ -221,6 +222,7 @@ def test_on_pairs(make_batch, size, classes, dim, dtype, tolerance, make, loop, 
 
 @of_losses(OF_PROXIES)
 @of_batches("size, classes", [(1, 2), (7, 3), (13, 20), (30, 5), (4, 1)])
+@pytest.mark.few_by_day(88)
 def test_on_proxies(make_similarities, size, classes, dtype, tolerance, make, loop, arguments):
     check(make, loop, arguments, *make_similarities(size, classes, dtype=dtype), tolerance)
 
@@ -306,6 +308,7 @@ def test_by_hand(loss, labels, taken, expected):
     ],
     ids=lambda loss: type(loss).__name__,
 )
+@pytest.mark.few_by_day(38)
 def test_without_both_kinds_of_pairs_it_is_zero_with_zero_gradient(make_batch, loss, labels):
     values, gradient = value_and_gradient(loss, labels, make_batch(4)[1])
     np.testing.assert_array_equal(values, np.zeros(4))

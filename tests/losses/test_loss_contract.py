@@ -61,6 +61,7 @@ def value_and_gradient(compute, labels, embeddings):
     return values.numpy(), tf.convert_to_tensor(tape.gradient(values, variable)).numpy()
 
 
+@pytest.mark.few_by_day(28)
 def test_one_value_an_anchor_in_the_precision_given(compute, make_batch):
     for dtype in ("float32", "float64"):
         labels, embeddings = make_batch(9, dtype=dtype)
@@ -70,6 +71,7 @@ def test_one_value_an_anchor_in_the_precision_given(compute, make_batch):
 
 
 @pytest.mark.parametrize("normalised", [True, False])
+@pytest.mark.few_by_day(60)
 def test_gradient_agrees_with_differences(loss_spec, compute, make_batch, normalised):
     if loss_spec in WEIGHTS_HELD_CONSTANT:
         pytest.skip("its gradient is not that of its value, on purpose")
@@ -83,6 +85,7 @@ def test_gradient_agrees_with_differences(loss_spec, compute, make_batch, normal
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.few_by_day(60)
 def test_equal_embeddings_have_finite_values_and_gradients(compute, make_batch, dtype):
     labels = np.array([0, 0, 0, 1, 1, 2, 2, 0])
     _, embeddings = make_batch(8, dtype=dtype)
@@ -94,6 +97,7 @@ def test_equal_embeddings_have_finite_values_and_gradients(compute, make_batch, 
 
 
 @pytest.mark.parametrize("labels", [[3] * 6, range(6)], ids=["one class", "all different"])
+@pytest.mark.few_by_day(56)
 def test_missing_kinds_of_pairs_give_no_nan(compute, make_batch, labels):
     values, gradient = value_and_gradient(compute, np.array(labels), make_batch(6)[1])
     assert np.all(np.isfinite(values)) and np.all(np.isfinite(gradient))
@@ -101,6 +105,7 @@ def test_missing_kinds_of_pairs_give_no_nan(compute, make_batch, labels):
 
 @few
 @given(seed=st.integers(0, 10**6), size=st.integers(2, 12), classes=st.integers(1, 5))
+@pytest.mark.few_by_day(28)
 def test_order_of_the_batch_changes_nothing(loss_spec, compute, make_batch, seed, size, classes):
     labels, embeddings = make_batch(size, classes, seed=seed, dtype="float64")
     order = np.random.default_rng(seed).permutation(size)
@@ -112,6 +117,7 @@ def test_order_of_the_batch_changes_nothing(loss_spec, compute, make_batch, seed
     np.testing.assert_allclose(compute(labels[order], embeddings[order]), expected, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.few_by_day(28)
 def test_reductions(one_loss, make_feed, make_batch):
     loss = one_loss
     labels, embeddings = make_batch()
@@ -152,6 +158,7 @@ def test_config_holds_every_argument_and_survives_json(loss, feed, make_batch):
 
 
 @pytest.mark.parametrize("half", ["bfloat16", pytest.param("float16", marks=pytest.mark.nightly)])
+@pytest.mark.few_by_day(28)
 def test_half_precision_is_computed_in_float32(one_loss, make_feed, make_batch, half):
     loss, feed = one_loss, make_feed(one_loss)
     labels, embeddings = make_batch()
@@ -184,6 +191,7 @@ def test_a_loss_in_half_precision_is_refused(one_loss):
             type(one_loss)(**{**one_loss.get_config(), "dtype": half})
 
 
+@pytest.mark.few_by_day(28)
 def test_the_policy_of_the_network_changes_no_value(one_spec_a_loss, make_feed, make_batch):
     labels, embeddings = make_batch()
 
@@ -227,7 +235,6 @@ def test_compiled_functions_give_the_eager_values_and_gradients(one_spec_a_loss,
         np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-6 * max(10.0, np.abs(expected).max()))
 
 
-@pytest.mark.slow
 @pytest.mark.nightly
 def test_plain_keras_trains_saves_and_loads_with_it(one_spec_a_loss, make_batch, tmp_path):
     keras.utils.set_random_seed(0)

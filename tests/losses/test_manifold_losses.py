@@ -52,6 +52,7 @@ of_arguments = pytest.mark.parametrize(
 @of_each_view
 @of_arguments
 @of_batches("size, classes, dim", [(1, 2, 2), (7, 3, 3), (13, 20, 8), (40, 5, 2)], (1e-5, 1e-10))
+@pytest.mark.few_by_day(16)
 def test_on_proxies(make_batch, view, size, classes, dim, dtype, tolerance, arguments):
     for normalised in (True, False):
         loss = LOSSES[view](classes=classes, reduction=None, dtype=dtype, **arguments)
@@ -70,6 +71,7 @@ def test_on_proxies(make_batch, view, size, classes, dim, dtype, tolerance, argu
 
 @of_arguments
 @of_batches("size, classes, dim", [(2, 2, 2), (7, 2, 3), (13, 5, 8), (20, 3, 2), (6, 1, 4), (9, 99, 3)], (1e-5, 1e-10))
+@pytest.mark.few_by_day(12)
 def test_of_a_batch(make_batch, size, classes, dim, dtype, tolerance, arguments):
     for normalised in (True, False):
         labels, embeddings = make_batch(size, classes, dim, dtype=dtype, normalised=normalised)

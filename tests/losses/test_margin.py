@@ -73,6 +73,7 @@ def shares_of(negative_shares):
 @pytest.mark.parametrize("mining", MININGS)
 @pytest.mark.parametrize("beta, margin, nu", [(1.2, 0.2, 0.0), (0.7, 0.1, 0.0), (1.5, 0.4, 0.3)])
 @of_batches("size, classes, dim", [(2, 2, 2), (7, 2, 3), (13, 5, 8), (20, 3, 2), (5, 1, 3)])
+@pytest.mark.few_by_day(15)
 def test_equal_to_a_loop_over_triplets(
     make_batch, shares_of, size, classes, dim, dtype, tolerance, beta, margin, nu, mining
 ):

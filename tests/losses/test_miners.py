@@ -238,6 +238,7 @@ COSTS = {"hinge": lambda gap: max(0.0, gap + 0.3), "smooth": lambda gap: math.lo
 
 @pytest.mark.slow
 @pytest.mark.parametrize("spec", MINERS)
+@pytest.mark.few_by_day(10)
 def test_triplets_of_a_miner(labels_and_rows, spec):
     labels, rows = labels_and_rows
     cases = [
@@ -294,6 +295,7 @@ def test_dynamic_margin_weights_triplets_by_their_rank(labels_and_rows):
         [(False, "euclidean"), (True, "cosine"), (True, "lp(p=3, power=True)")],
     ),
 )
+@pytest.mark.few_by_day(1)
 def test_gradient_of_triplets_one_after_another(make_batch, distance, swap):
     labels, rows = make_batch(7, 2, 3, dtype="float64", normalised=False)
     loss = Triplet(margin=0.3, mining="triplet_margin(margin=9.0)", form="smooth", distance=distance, swap=swap)

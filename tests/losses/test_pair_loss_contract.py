@@ -30,7 +30,6 @@ def test_one_row_costs_nothing(loss, make_batch):
     np.testing.assert_array_equal(tf.convert_to_tensor(tape.gradient(values, variable)), np.zeros((1, 5)))
 
 
-@pytest.mark.slow
 @pytest.mark.nightly
 @few
 @given(seed=st.integers(0, 10**6), size=st.integers(2, 12), classes=st.integers(1, 5))
@@ -45,6 +44,7 @@ def test_names_of_classes_change_nothing(loss, make_batch, seed, size, classes):
 
 @few
 @given(seed=st.integers(0, 10**6), size=st.integers(2, 12), classes=st.integers(1, 5))
+@pytest.mark.few_by_day(9)
 def test_rotation_changes_nothing(loss, pair_loss_spec, make_batch, seed, size, classes):
     if any(distance in pair_loss_spec for distance in ALONG_AXES):
         pytest.skip("its distance is defined by dimensions")

@@ -55,6 +55,7 @@ def perfect(draw, length):
 @pytest.mark.parametrize("spec", others_at_night(AT_UNIT_LENGTH, BY_DAY))
 @few
 @given(batch=perfect(length=1.0))
+@pytest.mark.few_by_day(3)
 def test_orthogonal_classes_cost_nothing(spec, batch):
     for dtype, tolerance in (("float32", 1e-5), ("float64", 1e-12)):
         values, gradient = value_and_gradient(registry.create("loss", spec), batch[0], batch[1].astype(dtype))
@@ -73,6 +74,7 @@ def test_classes_far_apart_cost_nothing(spec, batch):
 
 
 @pytest.mark.parametrize("spec", AT_UNIT_LENGTH + FAR_APART)
+@pytest.mark.few_by_day(7)
 def test_one_row_among_another_class_costs_something(spec):
     """What makes the tests above able to fail."""
     scale = 100.0 if spec in FAR_APART else 1.0

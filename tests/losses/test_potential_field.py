@@ -23,6 +23,7 @@ def batch_of(size, classes, per_class, dtype="float64", seed=0):
 @pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-4), ("float64", 1e-10)])
 @pytest.mark.parametrize("arguments", [{}, {"alpha": 1.0}, {"alpha": 2.5, "delta": 1.0}, {"delta": 2.0}])
 @pytest.mark.parametrize("size, classes, per_class", [(1, 2, 1), (7, 3, 2), (12, 4, 1), (5, 1, 3)])
+@pytest.mark.few_by_day(12)
 def test_as_a_loop(size, classes, per_class, arguments, dtype, tolerance):
     size = max(size, 2)
     labels, taken = batch_of(size, classes, per_class, dtype)

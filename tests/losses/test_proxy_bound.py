@@ -43,6 +43,7 @@ def on_circle(*degrees):
 @pytest.mark.slow
 @pytest.mark.parametrize("spread", [1e-3, 0.01, 0.1, 0.3, 1.0])
 @pytest.mark.parametrize("classes", [2, 6, 30])
+@pytest.mark.few_by_day(4)
 def test_the_two_losses_differ_by_less_than_5_allows(classes, spread):
     for seed in range(20):
         about = data(classes, spread=spread, seed=seed)

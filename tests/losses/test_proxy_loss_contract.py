@@ -19,6 +19,7 @@ def similarities(loss, make_batch, make_feed):
     return labels, make_feed(loss)(labels, embeddings).numpy()
 
 
+@pytest.mark.few_by_day(5)
 def test_names_of_classes_change_nothing(loss, similarities):
     labels, values = similarities
     order = np.random.default_rng(0).permutation(7)
@@ -30,6 +31,7 @@ def test_names_of_classes_change_nothing(loss, similarities):
             np.testing.assert_array_equal(use(other, values), expected)
 
 
+@pytest.mark.few_by_day(5)
 def test_a_label_that_is_no_class_gives_nan_or_is_named(loss, similarities):
     labels, values = similarities
     compiled = tf.function(loss)

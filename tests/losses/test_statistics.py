@@ -78,6 +78,7 @@ def test_losses_with_proxies_are_not_computed_again(spec, monkeypatch):
     assert loss.statistics(np.arange(3), np.eye(3)) == {}
 
 
+@pytest.mark.few_by_day(18)
 def test_the_loss_of_an_anchor_is_active_or_0(pair_loss_spec, batch):
     loss = create("loss", pair_loss_spec)
     losses = [each for _, each in loss.terms] if isinstance(loss, WeightedSum) else [loss]
@@ -87,6 +88,7 @@ def test_the_loss_of_an_anchor_is_active_or_0(pair_loss_spec, batch):
         assert float(found[name]) == pytest.approx(np.mean(each.call(*batch) > 0))
 
 
+@pytest.mark.few_by_day(18)
 def test_lengths_that_change_no_loss_change_no_statistics(pair_loss_spec, batch):
     """Of losses that compare embeddings at unit length; of others lengths change the loss."""
     loss, (labels, rows) = create("loss", pair_loss_spec), batch

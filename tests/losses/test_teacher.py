@@ -174,6 +174,7 @@ def test_a_model_learns_the_vectors_of_a_teacher(batch):
     assert model.predict(images, verbose=0).shape == (16, 16)
 
 
+@pytest.mark.few_by_day(1)
 def test_the_step_is_that_of_a_plain_tape_with_pieces_and_without(batch):
     images, labels = batch
     vectors = vectors_of(labels)

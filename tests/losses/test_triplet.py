@@ -44,6 +44,7 @@ def shares_of(negative_shares):
 
 @of_every_margin
 @of_every_batch
+@pytest.mark.few_by_day(6)
 def test_distance_weighted_is_equal_to_a_loop(
     make_batch, shares_of, size, classes, dim, dtype, tolerance, margin, normalised
 ):

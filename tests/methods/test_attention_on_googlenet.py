@@ -51,6 +51,7 @@ def test_masks_fit_the_features_at_every_branch_and_depth(branch, depth):
 
 @pytest.mark.slow
 @cases([("pool2", 5), ("inception_4b", 5), ("pool3", 1), ("pool3", 7)])
+@pytest.mark.few_by_day(1)
 def test_every_part_learns(branch, depth):
     keras.utils.set_random_seed(0)
     model = AttentionEnsemble(googlenet(), embedding_size=16, learners=2, branch=branch, attention_depth=depth)

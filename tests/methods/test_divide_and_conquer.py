@@ -37,6 +37,7 @@ def make_model(loss=None, optimizer="sgd", run_eagerly=False, **arguments):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", [Triplet(mining="all"), Margin(), ProxyNCA(classes=4), sum_with(ProxyNCA(classes=4))])
+@pytest.mark.few_by_day(2)
 def test_the_loss_is_that_of_the_slice_whose_turn_it_is(batch, loss):
     images, labels = batch
     model = make_model(loss, run_eagerly=True)
@@ -59,6 +60,7 @@ def test_the_loss_is_that_of_the_slice_whose_turn_it_is(batch, loss):
 @pytest.mark.slow
 @pytest.mark.parametrize("targets", [lambda labels: labels, lambda labels: turn_of(labels, -1)])
 @pytest.mark.parametrize("loss", [Triplet(mining="all"), ProxyNCA(classes=4), sum_with(ProxyNCA(classes=4))])
+@pytest.mark.few_by_day(2)
 def test_without_a_turn_it_is_that_of_the_whole_embedding(batch, loss, targets):
     images, labels = batch
     model = make_model(loss, run_eagerly=True)

@@ -57,6 +57,7 @@ def attended(model, images):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.few_by_day(2)
 def test_learners_are_what_equations_4_5_and_7_say(kind):
     model = make(kind)
     features, masks = attended(model, IMAGES) if model.masks else (None, None)

@@ -95,6 +95,7 @@ def test_no_batch_is_lost_for_building_the_model():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", others_at_night(METHODS, BY_DAY))
+@pytest.mark.few_by_day(2)
 def test_a_loaded_model_is_built(method, tmp_path, capsys):
     model = make(method)
     expected = np.asarray(model(IMAGES))

@@ -117,6 +117,7 @@ def test_what_begins_anew_has_no_moments_and_no_steps(epoch, changed):
 
 
 @pytest.mark.parametrize("epoch, goes_on", [(0, False), (2, False), (4, False), (1, True), (3, True)])
+@pytest.mark.few_by_day(2)
 def test_nothing_else_changes_at_other_epochs_or_where_an_epoch_goes_on(epoch, goes_on):
     model = make_model(ProxyNCA(classes=CLASSES))
     step(model, 1)
@@ -158,6 +159,7 @@ def test_the_embedding_layer_is_fine_tuned_alone(loss):
 
 
 @pytest.mark.slow
+@pytest.mark.few_by_day(1)
 def test_compiled_steps_follow_the_plan():
     """`fit` has made its function when the epoch comes that trains the embedding layer alone."""
     model = make_model(Triplet(mining="all"), finetune="embedding", divide_at=0, merge_at=1)

@@ -190,6 +190,7 @@ def test_an_unknown_endpoint_is_told():
 
 
 @pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.few_by_day(1)
 def test_a_level_is_the_same_alone_as_beside_others(batch, level):
     """The shallow ones are auxiliary, the output of the backbone is not."""
     beside, alone = make_model(), make_model(endpoints=(level,), embedding_size=8)

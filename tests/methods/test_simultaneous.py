@@ -36,6 +36,7 @@ def moved(model, images, targets):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", [Triplet(mining="all"), ProxyNCA(classes=4)])
+@pytest.mark.few_by_day(1)
 def test_a_step_is_the_mean_of_the_steps_in_turn(loss):
     """With SGD, from the same weights: of each learner on its part alone."""
     together = moved(make_model(loss), IMAGES, {"label": LABELS, "learner": OF_PARTS})

@@ -190,6 +190,7 @@ def test_regularisation_is_part_of_the_loss(batch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
+@pytest.mark.few_by_day(1)
 def test_mixed_precision_keeps_the_loss_in_float32(precision, batch):
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy(precision)

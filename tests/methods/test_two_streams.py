@@ -60,6 +60,7 @@ def test_proxies_are_compared_with_both_streams(make, images):
 
 
 @pytest.mark.parametrize("loss", ["triplet(mining='batch_hard')", "proxy_anchor(classes=3)", "n_pair + 0.1*uniformity"])
+@pytest.mark.few_by_day(1)
 def test_both_networks_learn(make, images, loss):
     model = make(loss)
     model(images)

@@ -76,6 +76,7 @@ def test_pieces_take_the_same_step(make, images):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("train, changed", [("both", [True] * 4), ("image", [True, True, False, False])])
+@pytest.mark.few_by_day(1)
 def test_the_towers_that_learn_from_pairs(make, images, train, changed):
     model = make(train=train)
     layers = [model.backbone, model.head, model.text, model.text_head]
@@ -149,6 +150,7 @@ def exported(make, images, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.few_by_day(1)
 def test_an_exported_model_embeds_texts(exported):
     model, served = exported
     assert served.has_texts

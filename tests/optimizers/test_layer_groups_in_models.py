@@ -74,6 +74,7 @@ def test_a_saved_model_goes_on_with_its_groups(batch, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.few_by_day(1)
 def test_sparse_gradients_of_frozen_and_clipped_layers(batch):
     """Margins are looked up by class."""
     optimizer = SGD(0.1, lr_multipliers={"margins": 0}, global_clipnorm=1.0)

@@ -196,6 +196,7 @@ def test_serving_decodes_as_evaluation_does(served):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("file", [file for file, _ in BAD.values()], ids=BAD)
+@pytest.mark.few_by_day(5)
 def test_serving_refuses_a_bad_file_and_goes_on(served, file):
     good = encoded(gradient(20, 30), "PNG")
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"\[Image\] \[1\] \[of the batch cannot be read"):

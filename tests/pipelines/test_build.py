@@ -215,6 +215,7 @@ def test_paths_give_what_bytes_give(whole, tmp_path):
 
 
 @pytest.mark.parametrize("batch_size, batches", [(1, 24), (5, 5), (7, 4), (24, 1), (30, 1)])
+@pytest.mark.few_by_day(2)
 def test_evaluation_keeps_the_order_and_repeats_the_last_row(plain_images, batch_size, batches):
     dataset = evaluation_batches(SPLIT, PLAIN, batch_size=batch_size)
     assert len(dataset) == batches and dataset.element_spec.shape == (batch_size, SIDE, SIDE, 3)

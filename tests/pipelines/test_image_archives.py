@@ -295,6 +295,7 @@ def test_a_folder_of_archives_is_explained(folder):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["parquet", "tar"])
+@pytest.mark.few_by_day(1)
 def test_archives_are_indexed_with_their_images(folder, tmp_path, kind):
     out = tmp_path / "index"
     ok("tfdml.index", f"--model={exported()}", f"--images={folder}/train-000.{kind}", f"--out={out}")

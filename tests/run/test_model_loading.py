@@ -105,6 +105,7 @@ IMAGES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", IMAGES)
+@pytest.mark.few_by_day(5)
 def test_images_of_every_kind(run, embedder, silent, kind):
     images, rows = IMAGES[kind]
     same(embedder.embed(images(run), batch_size=2, verbose=0), run.expected[rows])
@@ -246,6 +247,7 @@ IMAGE = np.linspace(0, 255, 192).reshape(8, 8, 3)
         (IMAGE * 257, "Expected pixels from 0 to 255"),
     ],
 )
+@pytest.mark.few_by_day(3)
 def test_embed_warns_of_pixels_that_are_not_0_to_255(embedder, image, says):
     for images in ([np.zeros((8, 8, 3), np.uint8), image], tf.data.Dataset.from_tensors(image)):
         with warnings.catch_warnings(record=True) as caught:

@@ -93,6 +93,7 @@ def test_names_of_layers_in_published_files(source):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.few_by_day(2)
 def test_imagenet_says_which_file_to_fetch_and_how_to_convert_it(source):
     backbone = create("backbone", SOURCES[source].backbone)
     file = SOURCES[source].url.rsplit("/", 1)[1]

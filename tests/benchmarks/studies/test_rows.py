@@ -43,6 +43,7 @@ def test_every_file_is_a_study():
 
 
 @pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.few_by_day(6)
 def test_rows_are_flags_of_training_and_parts_that_there_are(name, monkeypatch, request):
     monkeypatch.chdir(request.config.rootpath)
     study = STUDIES[name]
@@ -173,7 +174,7 @@ def test_a_member_alone_is_the_mean_of_the_members(name, tmp_path):
     assert cells["Recall@1 of a member"] == "40.0" and cells["of 2"] == "60.0" and cells["of 5"] == ""
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_levels_of_the_studies_are_finer_than_those_of_the_paper():
     """As the docs say: how many times smaller the sides of features are than those of the images."""
 

@@ -96,6 +96,7 @@ def images_from(low, high):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dataset, run_eagerly", [(False, True), (True, False)])
+@pytest.mark.few_by_day(1)
 def test_fit_warns_once_of_pixels_on_another_scale(dataset, run_eagerly):
     for images, received in (
         (images_from(0, 255).astype("uint8"), "outside of this model's range. Expected values from -2 to 2"),
@@ -114,6 +115,7 @@ def test_fit_warns_once_of_pixels_on_another_scale(dataset, run_eagerly):
         (np.arange(16) % 8, 8, "has no two images of the same class, so Triplet has no positive pair", False),
     ],
 )
+@pytest.mark.few_by_day(2)
 def test_fit_warns_once_of_a_first_batch_without_pairs(labels, batch_size, words, dataset):
     _, told = fitted(images_from(-2, 2), labels, batch_size=batch_size, dataset=dataset)
     assert len(told) == 1 and words in told[0] and "tfdml.data.pxk" in told[0]
@@ -154,6 +156,7 @@ def test_what_a_step_notes_changes_no_training(monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.few_by_day(1)
 def test_the_first_step_is_looked_at_and_no_other(monkeypatch):
     looked = []
     checked = type(small_model().first_batch).check

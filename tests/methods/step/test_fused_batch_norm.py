@@ -68,6 +68,7 @@ def assert_equal_to_keras(before, training, which="none", **arguments):
         pytest.param(True, "all", marks=[pytest.mark.slow, pytest.mark.nightly]),
     ],
 )
+@pytest.mark.few_by_day(6)
 def test_equals_keras(before, training, which):
     assert_equal_to_keras(before, training, which)
 

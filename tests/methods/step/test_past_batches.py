@@ -97,6 +97,7 @@ OF_THE_BATCH = ("Histogram", "IntraPairVariance", "Margin", "ThresholdConsistent
 
 
 @pytest.mark.slow
+@pytest.mark.few_by_day(9)
 def test_anchors_are_compared_with_the_gallery_whose_rows_are_constant(pair_loss_spec, make_batch):
     loss = tfdml.registry.create("loss", pair_loss_spec)
     if loss.refuses_memory:

@@ -138,6 +138,7 @@ def test_a_label_of_nan_in_a_dataset_is_named(batch):
 @pytest.mark.parametrize("make", [small_model, ensemble], ids=["single", "ensemble"])
 @pytest.mark.parametrize("built", [False, True])
 @pytest.mark.parametrize("use", ["fit", "predict", "call"])
+@pytest.mark.few_by_day(4)
 def test_images_without_four_axes_are_told_in_one_sentence(batch, make, built, use):
     model = make()
     model.compile("sgd", loss="triplet")

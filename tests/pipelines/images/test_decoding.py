@@ -34,6 +34,7 @@ def windows(height, width, count=12):
 @pytest.mark.parametrize("progressive", [False, True])
 @pytest.mark.parametrize("subsampling", SUBSAMPLINGS.values(), ids=SUBSAMPLINGS)
 @pytest.mark.parametrize("shape", [(64, 48), (65, 47), (17, 33), (7, 5), (1, 1)])
+@pytest.mark.few_by_day(8)
 def test_a_window_has_the_pixels_of_the_whole(shape, subsampling, progressive):
     file = tf.constant(encoded(noise(*shape), "JPEG", subsampling=subsampling, progressive=progressive))
     whole = decode(file).numpy()
@@ -53,6 +54,7 @@ def test_a_window_of_other_colours(mode):
 @pytest.mark.parametrize(
     "shape, size", [((60, 90), 20), ((60, 90), (28, 14)), ((13, 40), (28, 14)), ((20, 20), 20), ((700, 3), 20)]
 )
+@pytest.mark.few_by_day(8)
 def test_steps_give_what_they_give_after_decoding(spec, shape, size):
     step = registry.create("transform", spec, size=size)
     for name, file in (("jpeg", encoded(noise(*shape), "JPEG")), ("png", encoded(noise(*shape), "PNG"))):
@@ -66,6 +68,7 @@ def test_steps_give_what_they_give_after_decoding(spec, shape, size):
 @pytest.mark.parametrize("chain", ["resize_short(size=24)|center_crop", "warp(size=40)|center_crop"])
 @pytest.mark.parametrize("shape", [(60, 90), (13, 40), (20, 20), (700, 3), (1, 1), (400, 500)])
 @pytest.mark.parametrize("size", [20, (20, 10)])
+@pytest.mark.few_by_day(6)
 def test_two_steps_as_one_read_and_compute_less(chain, shape, size, monkeypatch):
     steps = registry.create_chain("transform", chain, size=size)
     contents = tf.constant(encoded(noise(*shape), "JPEG"))
@@ -107,6 +110,7 @@ def test_less_is_decoded(monkeypatch):
 
 @pytest.mark.parametrize("file_format", ["JPEG", "PNG"])
 @pytest.mark.parametrize("box", [(10, 5, 40, 30), (-9, -9, 12, 500), (0, 0, 60, 50), (59, 49, 59, 49)])
+@pytest.mark.few_by_day(3)
 def test_a_box_is_cropped_to_first(file_format, box):
     file = tf.constant(encoded(noise(50, 60), file_format))
     left, top, right, bottom = (max(value, 0) for value in box)
@@ -121,6 +125,7 @@ def test_a_box_is_cropped_to_first(file_format, box):
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("big_endian", [True, False])
 @pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.few_by_day(8)
 def test_images_are_turned_upright(orientation, big_endian, first):
     file = with_orientation(gradient(20, 31), orientation, big_endian, first)
     opened = Image.open(io.BytesIO(file))

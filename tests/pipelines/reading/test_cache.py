@@ -109,6 +109,7 @@ def test_without_a_cache_nothing_is_kept(split, make_cache):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bytes", "pixels"])
+@pytest.mark.few_by_day(1)
 def test_boxes_are_cropped_to_once(split, make_cache, kind):
     boxes = np.array([[3, 2, 15, 14]] * ROWS, np.int32)
     split = Split(split.images, split.labels, boxes=boxes)
@@ -116,6 +117,7 @@ def test_boxes_are_cropped_to_once(split, make_cache, kind):
 
 
 @pytest.mark.parametrize("kind, memory", [("bytes", PLENTY), ("pixels", 0)])
+@pytest.mark.few_by_day(1)
 def test_files_are_read_once(split, uncached, make_cache, tmp_path, kind, memory):
     cache, preprocessor = make_cache(kind, memory), prepared(CHAINS[1])
     cache.through(split, preprocessor)
@@ -132,6 +134,7 @@ def test_images_in_memory_are_decoded_once(split, uncached, make_cache):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bytes", "pixels"])
+@pytest.mark.few_by_day(1)
 def test_the_next_run_finds_what_is_on_disk(split, uncached, make_cache, monkeypatch, kind):
     make_cache(kind, 0).through(split, prepared(CHAINS[2]))
     monkeypatch.setattr(Cache, "_made", None)
@@ -185,6 +188,7 @@ def test_an_image_that_cannot_be_read_is_named(split, make_cache, tmp_path, kind
 @pytest.mark.parametrize(
     "kind, chain", others_at_night(KINDS_AND_CHAINS, [("bytes", CHAINS[0]), ("pixels", CHAINS[2])])
 )
+@pytest.mark.few_by_day(1)
 def test_where_bad_images_are_tolerated_they_stay_unreadable(split, make_cache, chain, kind, memory):
     with open(split.images[6], "wb") as file:
         file.write(b"no image")

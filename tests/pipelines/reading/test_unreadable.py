@@ -44,6 +44,7 @@ def batches(split, first=0):
 
 
 @pytest.mark.parametrize("what, does", [*((what, "fit") for what in BAD), ("JPEG", "evaluate"), ("JPEG", "predict")])
+@pytest.mark.few_by_day(3)
 def test_a_bad_image_is_named_whatever_reads_it(model, looked_at, what, does):
     split = split_of([JPEG] * 6 + [BAD[what]] + [JPEG])
     with pytest.raises(ValueError, match="Cannot read .*6.*Replace it or remove it"):

@@ -34,6 +34,7 @@ def check(size, count, draws, spare=0, seed=7):
     "size, count",
     [(1, 1), (2, 1), (3, 2), (3, 1), (5, 5), (6, 3), (7, 3), (8, 5), (10, 8), (63, 32), (64, 32), (65, 32), (101, 7)],
 )
+@pytest.mark.few_by_day(6)
 def test_all_members_come_once_before_any_comes_twice(size, count, spare):
     check(size, count, 150, spare)
 

@@ -74,6 +74,7 @@ def drawn(divided):
     return arrays
 
 
+@pytest.mark.few_by_day(2)
 def test_a_batch_is_of_its_learners_cluster_alone(divided, drawn):
     rows, learners = drawn(range(STEPS))
     assert rows.shape == (STEPS, divided.batch_size)
@@ -112,6 +113,7 @@ def test_a_cluster_is_drawn_like_a_dataset_of_its_own(name, divided, drawn):
     np.testing.assert_allclose(classes_and_rows(rows[learners == 1]), classes_and_rows(expected), rtol=0.1)
 
 
+@pytest.mark.few_by_day(2)
 def test_new_clusters_are_drawn_from_and_old_ones_again(divided, drawn):
     before = drawn(range(STEPS))
     others = (ASSIGNMENT + 1) % 2
@@ -133,6 +135,7 @@ def test_undivided_they_are_those_of_the_sampler(name, divided, drawn):
     assert set(learners) == {-1}
 
 
+@pytest.mark.few_by_day(2)
 def test_a_learner_waits_whose_cluster_fills_no_batch(name, divided, drawn):
     # One row of each of two classes: no sampler draws a pair of a class from it, and few fill a batch.
     few = np.where(ASSIGNMENT == 2, 0, ASSIGNMENT)

@@ -109,12 +109,14 @@ class TestEverySampler:
             sampler.refresh(np.random.default_rng(0).normal(size=(53, 3)).astype(np.float32))
         return sampler
 
+    @pytest.mark.few_by_day(4)
     def test_a_batch_does_not_depend_on_those_beside_it(self, bound_sampler):
         together = batches(bound_sampler, range(64))
         for step in (0, 1, 33, 63):
             np.testing.assert_array_equal(batches(bound_sampler, [step])[0], together[step])
         np.testing.assert_array_equal(batches(bound_sampler, [40, 3, 3]), together[[40, 3, 3]])
 
+    @pytest.mark.few_by_day(4)
     def test_graphs_give_the_same(self, bound_sampler):
         function = tf.function(
             lambda steps: bound_sampler.rows(tf.constant(3, tf.int64), steps, bound_sampler.tables())

@@ -38,6 +38,7 @@ def images():
 @pytest.mark.slow
 @pytest.mark.parametrize("height", [16, 32])
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.few_by_day(4)
 def test_places_add_up_to_the_inner_product(name, height):
     model, images = MODELS[name](), images_of(height)
     model(images)

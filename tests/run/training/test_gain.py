@@ -192,6 +192,7 @@ def experiment_of(*flags):
     ],
     ids=["a loss that changes", "proxies of images", "levels"],
 )
+@pytest.mark.few_by_day(1)
 def test_a_linear_layer_is_trained_with_any_loss(monkeypatch, flags):
     monkeypatch.setattr(gain, "STEPS", 2)
     experiment, tolerated = experiment_of("--baselines=linear", "--embedding_size=16", *flags)

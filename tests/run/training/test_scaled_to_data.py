@@ -125,6 +125,7 @@ def test_arguments_that_fit_fill_a_batch(sampler, fits):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", others_at_night(RUNS, ["cub_dnc"]))
+@pytest.mark.nightly
 def test_a_recipe_of_each_paper_runs_on_few_images(recipe, photos, tmp_path):
     data = ["--dataset=folder", f"--data_dir={photos}", "--initial_weights=", "--image_size=24", "--noprojector"]
     transforms = ["--train_transform=random_crop", "--test_transform=warp"]

@@ -185,6 +185,7 @@ def index(request, vectors):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("share", [0.8, 0.1, 0.01, 0.001])
+@pytest.mark.few_by_day(12)
 def test_a_mask_is_honoured(index, vectors, share, monkeypatch):
     monkeypatch.setattr(folder_store, "ROWS", 50)
     mask = np.random.default_rng(1).random(COUNT) < share

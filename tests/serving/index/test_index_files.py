@@ -162,6 +162,7 @@ WRITTEN += ["embeddings/.writing-manifest.json", "embeddings/.writing-shard-0000
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WRITTEN)
+@pytest.mark.few_by_day(2)
 def test_no_file_is_written_through_a_link(index, tmp_path, name):
     precious = tmp_path / "precious"
     precious.write_bytes(b"mine")

@@ -69,6 +69,7 @@ def content(store):
         [(what, stop) for what in ("images", "shards") for stop in (0, 1, 2, 4)], [("images", 2), ("shards", 1)]
     ),
 )
+@pytest.mark.few_by_day(2)
 def test_an_interrupted_load_goes_on(address, what, stop, photos, embedded, model, monkeypatch):
     def load(store):
         if what == "shards":
@@ -303,7 +304,7 @@ def test_the_commands(engine, photos, embedded, tmp_path):
     assert done.stdout.startswith(f"Indexed {COUNT} images in {other}.\nNext: "), done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_no_command_tells_a_password(photos):
     model = f"--model={exported()}"
     images = f"--images={photos}"

@@ -245,6 +245,7 @@ def test_the_command_lists_neighbors_from_a_threshold_on(index, photos, validati
     assert near in done.stdout
 
 
+@pytest.mark.nightly
 def test_another_model_embeds_queries(index, photos):
     """It finds what a search with its vectors finds, and may read texts if it has a tower for them."""
     searcher, student = Searcher(index, query_model=exported_towers()), ExportedModel(exported_towers())

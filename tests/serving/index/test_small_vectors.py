@@ -195,6 +195,7 @@ def centered(vectors):
 
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])
 @pytest.mark.parametrize(("name", "kind"), [("postgresql", "binary"), ("qdrant", "binary"), ("qdrant", "int8")])
+@pytest.mark.few_by_day(2)
 def test_databases_rescore_and_filter(name, kind, metric, centered, tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "FEW", 20)
     queries = centered[:20]
