@@ -39,6 +39,7 @@ OF_RATES = [
     ("emoji", "advice_on_emoji", decisive.HEADS, "Three heads of one depth, from discriminants"),
     ("cars", "decisive", decisive.THREE, "Three levels"),
     ("cars", "decisive", decisive.HEADS, "Three heads of one depth"),
+    ("cars", "decisive", decisive.TRAINED_LEVELS, "Three levels, from discriminants"),
 ]
 NONE = "–"
 
@@ -92,9 +93,10 @@ CHANGES = [
     ),
     Change(
         "Three trained feature levels vs. discriminants of frozen features",
-        EFFECTS["Training improves over linear discriminants of frozen features"],
+        EFFECTS["Training improves over linear discriminants of frozen features"]
+        | {"cars": ("decisive", f"{decisive.TRAINED_LEVELS} minus {decisive.FROZEN}")},
         "train if you have half an hour",
-        {"emoji": "better"},
+        {"emoji": "better", "cars": "better"},
     ),
     Change(
         "Four heads with attention vs. one head",

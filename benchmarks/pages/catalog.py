@@ -78,7 +78,7 @@ SOURCES = {
         "decisive",
         "decisive",
         seeds=FIVE_SEEDS,
-        rows=(decisive.THREE, decisive.HEADS, decisive.FROZEN, decisive.FROZEN_LEVELS),
+        rows=(decisive.THREE, decisive.HEADS, decisive.FROZEN, decisive.FROZEN_LEVELS, decisive.TRAINED_LEVELS),
     ),
     "advice_on_emoji": Source("advice_on_emoji", "advice_on_emoji", ON_EMOJI, seeds=(1, 2, 3)),
     "fine_tuning": Source("fine_tuning", "fine_tuning", seeds=(0,)),
