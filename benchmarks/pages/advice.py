@@ -40,6 +40,7 @@ OF_RATES = [
     ("cars", "decisive", decisive.THREE, "Three levels"),
     ("cars", "decisive", decisive.HEADS, "Three heads of one depth"),
     ("cars", "decisive", decisive.TRAINED_LEVELS, "Three levels, from discriminants"),
+    ("cars", "decisive", decisive.RANKED, "One embedding, ranked list loss"),
 ]
 NONE = "–"
 
