@@ -96,6 +96,7 @@ SOURCES = {
 # Rows of the study on kept features with complete runs.
 KEPT = (
     kept_features.INITIAL,
+    kept_features.EMBEDDING,
     kept_features.ALL,
     kept_features.AT_RATE,
     kept_features.NEARER,

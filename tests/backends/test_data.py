@@ -11,7 +11,7 @@ import pytest
 from pipelines.transforms.color import BRIGHTNESS_WEIGHTS
 from tests.programs import batches
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 ROOT = Path(__file__).resolve().parents[2]
 # Pixels are from 0 to 255.
@@ -35,7 +35,6 @@ def pairs(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", batches.SAMPLERS)
-@pytest.mark.nightly
 def test_samplers_draw_the_same_rows(pairs, name):
     assert np.array_equal(*pairs[f"rows of {name}"])
     assert len(np.unique(pairs[f"rows of {name}"][0])) > 5
