@@ -98,6 +98,7 @@ KEPT = (
     kept_features.INITIAL,
     kept_features.EMBEDDING,
     kept_features.ALL,
+    kept_features.BLEND,
     kept_features.AT_RATE,
     kept_features.NEARER,
     kept_features.WEIGHTS,
