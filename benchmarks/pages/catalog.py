@@ -97,6 +97,7 @@ SOURCES = {
 KEPT = (
     kept_features.INITIAL,
     kept_features.EMBEDDING,
+    kept_features.LORA,
     kept_features.ALL,
     kept_features.BLEND,
     kept_features.AT_RATE,
