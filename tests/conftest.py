@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.night import leave_to_the_nights
+from tests.night import mark_nights
 from tests.run_helpers import SHARED_FOLDER, straight_run
 
 # Read while TensorFlow is imported. Commands set it, see `tfdml.console.startup`.
@@ -67,12 +67,6 @@ def pytest_runtest_teardown(item, nextitem):
         for name in traced:
             del registered[name]
         gc.collect()
-
-
-def pytest_itemcollected(item):
-    """A nightly test is slow, too."""
-    if item.get_closest_marker("nightly"):
-        item.add_marker("slow")
 
 
 def pytest_generate_tests(metafunc):
@@ -181,7 +175,7 @@ LONGEST = (
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items):
     """Marks the cases of the nights before pytest selects tests, and then sorts the files."""
-    leave_to_the_nights(items)
+    mark_nights(items)
     yield
     items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
 

@@ -21,8 +21,11 @@ def others_at_night(cases, by_day):
     ]
 
 
-def leave_to_the_nights(items):
-    """Marks most cases of the tests with the mark `few_by_day`, whose argument is the number that runs by day."""
+def mark_nights(items):
+    """Marks as nightly all cases of each test with the mark `few_by_day(count)` except `count` of them.
+
+    A nightly test is also marked as slow.
+    """
     cases = defaultdict(list)
     for item in items:
         if item.get_closest_marker("few_by_day") and not item.get_closest_marker("nightly"):
@@ -33,4 +36,6 @@ def leave_to_the_nights(items):
         for place, item in enumerate(several):
             if place not in by_day:
                 item.add_marker("nightly")
-                item.add_marker("slow")
+    for item in items:
+        if item.get_closest_marker("nightly"):
+            item.add_marker("slow")

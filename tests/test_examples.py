@@ -11,7 +11,6 @@ from PIL import Image
 
 from docs import notebooks
 from docs.write_notebooks import outputs
-from tests.night import others_at_night
 from tests.rooms import ROOT
 
 EXAMPLES = notebooks.scripts()
@@ -26,8 +25,6 @@ LAST = {
 }
 # One of a method, and one of Keras' own.
 IN_A_GRAPH = ("similar_photos", "own_model")
-# Others run at night.
-BY_DAY = "own_model"
 
 
 def small(text):
@@ -37,13 +34,8 @@ def small(text):
     return text.replace(line, f"{names} = {', '.join(str(SMALL[name]) for name in names.split(', '))}")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "path",
-    others_at_night(EXAMPLES, lambda path: path.stem == BY_DAY),
-    ids=lambda path: path.stem,
-)
 @pytest.mark.nightly
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_it_runs(path, tmp_path, monkeypatch, capsys):
     if path.stem not in IN_A_GRAPH:
         # Models of few steps each, whose graphs would take most of the time.

@@ -111,7 +111,6 @@ def rows_written(address):
 
 
 @pytest.mark.parametrize("store", ["folder", "postgresql", pytest.param("qdrant", marks=pytest.mark.nightly)])
-@pytest.mark.few_by_day(2)
 def test_a_load_loses_and_doubles_nothing(store, embedded, tmp_path):
     address, vectors = place(store, tmp_path), embedded.rows(np.arange(3 * COUNT))
     flags = [f"--model={exported()}", f"--embeddings={embedded.folder}", f"--out={address}"]

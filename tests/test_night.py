@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.night import leave_to_the_nights
+from tests.night import mark_nights
 
 
 def cases_of(name, count, marks):
@@ -26,12 +26,12 @@ def by_day(items):
 def test_cases_by_day_are_evenly_spread():
     marked = cases_of("marked", 10, {"few_by_day": pytest.mark.few_by_day(4)})
     others = cases_of("others", 3, {})
-    leave_to_the_nights(marked + others)
+    mark_nights(marked + others)
     assert by_day(marked) == [0, 2, 5, 7] and by_day(others) == [0, 1, 2]
     assert all(item.get_closest_marker("slow") for item in marked if item.get_closest_marker("nightly"))
 
 
 def test_more_cases_than_there_are_all_run_by_day():
     marked = cases_of("marked", 3, {"few_by_day": pytest.mark.few_by_day(8)})
-    leave_to_the_nights(marked)
+    mark_nights(marked)
     assert by_day(marked) == [0, 1, 2]

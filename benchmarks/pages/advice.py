@@ -10,6 +10,7 @@ from benchmarks.pages.effects import differences_of
 from benchmarks.pages.links import link_of
 from benchmarks.pages.papers import PAPERS, SETS
 from benchmarks.studies.rows import cars_training, decisive, emoji_training
+from tfdml.run.study.driver import reached
 
 # The folder of the pages, from docs/setting_effects.md.
 PAGES = "evidence/"
@@ -255,28 +256,29 @@ def visits(recorded_of):
 def rates(recorded_of):
     """Returns the Markdown table of learning rates with Recall@1 on validation and test classes.
 
-    The higher of a row's scores is bold. These are the runs of searches, with a seed that is not reported.
+    The highest score of a model is bold, once on validation and once on test classes. The runs are those of the search.
 
     Args:
         recorded_of: Function from the name of a source to its `Recorded` study.
     """
     rows = []
     for name, page, row, model in OF_RATES:
-        records = [record for _, record in recorded_of(page).trials(row)]
-        validation = {rate_of(flags_of(each)): each["result"]["validation"]["best"] for each in records}
-        test = {rate_of(flags_of(each)): each["result"]["best"] for each in records}
+        records = recorded_of(page).trials(row)
+        results = {rate_of(flags_of(record)): record["result"] for record in records}
         about = [SETS[name], model, f"{visits_per_class(records[0], CLASSES[name]):.0f}"]
-        rows.append([*about, *_recalls(validation), *_recalls(test)])
+        validation = {rate: reached(result, "best") for rate, result in results.items()}
+        test = {rate: result["best"]["recall_at_1"] for rate, result in results.items()}
+        rows.append([*about, *_with_the_best_bold(validation), *_with_the_best_bold(test)])
     heads = [f"{classes}, {rate}" for classes in ("Validation", "Test") for rate in decisive.RATES]
     return markdown(["Dataset", "Model", "Visits per class", *heads], rows)
 
 
-def _recalls(scores_of):
-    """Returns a table cell for each of the rates, and the highest score in bold, from a dictionary of their scores."""
-    recalls = [scores_of[float(rate)]["recall_at_1"] if float(rate) in scores_of else None for rate in decisive.RATES]
-    best = max(filter(None, recalls))
-    told = [NONE if each is None else f"{100 * each:.1f}" for each in recalls]
-    return [f"**{text}**" if each == best else text for each, text in zip(recalls, told, strict=True)]
+def _with_the_best_bold(recall_of):
+    """Returns a table cell for each of the rates, from a dictionary from those that were tried to Recall@1."""
+    recalls = [recall_of.get(float(rate)) for rate in decisive.RATES]
+    told = [NONE if recall is None else f"{100 * recall:.1f}" for recall in recalls]
+    best = max(recall_of.values())
+    return [f"**{text}**" if recall == best else text for recall, text in zip(recalls, told, strict=True)]
 
 
 def _confirmed(recorded_of):

@@ -64,10 +64,6 @@ class Recorded:
         """Returns the records of a row, one for each seed."""
         return [self._record(self._flags[name], seed) for seed in seeds or self.seeds]
 
-    def flags(self, name):
-        """Returns the flags of a row, with its chosen setting."""
-        return self._flags[name]
-
     def results(self, name):
         """Returns the results of a row, one for each seed."""
         return [record["result"] for record in self.records(name)]
@@ -78,11 +74,11 @@ class Recorded:
         An ensemble has no such result, but a single member of its search, which starts from the same weights.
         """
         results = [each for each in self.results(name) if "untrained" in each]
-        results = results or [self.trials(name)[-1][1]["result"]]
+        results = results or [self.trials(name)[-1]["result"]]
         return statistics.mean(each["untrained"]["recall_at_1"] for each in results)
 
     def trials(self, name):
-        """Returns the runs of a row's search, which is not reported: pairs of a setting and the record."""
+        """Returns the records of the runs of a row's search, one for each setting."""
         return self._trials[self.study.follow.get(name, name)]
 
     def cell(self, name, head):
@@ -134,7 +130,7 @@ class Recorded:
         tried = {name: [] for name in searched}
         for name, setting, trial in trials_of(searched, self.study.settings, self.study.searching):
             record = self._record(trial, SEED)
-            self._trials.setdefault(name, []).append((setting, record))
+            self._trials.setdefault(name, []).append(record)
             tried[name].append((setting, reached(record["result"], self.study.which)))
         return Search(tried, list(self.study.searching))
 

@@ -3,6 +3,7 @@
 import statistics
 
 from benchmarks.markdown import markdown
+from benchmarks.pages.amounts import flags_of, rate_of
 from benchmarks.pages.claims import Difference, text_of
 from benchmarks.studies.rows import distillation, kept_features
 
@@ -59,9 +60,7 @@ def _model(name):
 
 def _rate(recorded, name):
     """Returns the learning rate of a row, which only the initial model lacks."""
-    found = [flag for flag in recorded.flags(name) if flag.startswith("--optimizer=")][-1]
-    rate = found.partition("learning_rate=")[2].rstrip(")")
-    return "" if name.endswith(kept_features.INITIAL) else rate
+    return "" if name.endswith(kept_features.INITIAL) else f"{rate_of(flags_of(recorded.records(name)[0])):g}"
 
 
 def _cell(recorded, name, on, initial):

@@ -24,8 +24,6 @@ TOLERANCES = {1: 1e-5, STEPS: 1e-4}
 DRAWN = ("margin", "triplet(mining='distance_weighted')")
 LOSSES = [spec for name in registry.names("loss") for spec in LOSS_SPECS.get(name, [name])]
 LOSSES = [spec for spec in [*LOSSES, *SUM_SPECS] if spec not in DRAWN]
-BY_DAY = ("nested(loss='multi_similarity', dims=(1, 2, 4))",)
-BY_DAY += ("triplet(mining='batch_hard') + 0.5*proxy_anchor(classes=7)",)
 METHODS = {
     "single": "single(embedding_size=8)",
     "unnormalized": "single(embedding_size=8, normalize=False)",
@@ -67,8 +65,8 @@ CASES |= {
     "learning rates of groups": case("single", PROXIES, optimizer=f"sgd({RATE}, lr_multipliers={{'loss': 10}})"),
     "a frozen backbone": case("single", PROXIES, optimizer=f"sgd({RATE}, frozen_steps={{'backbone': 3}})"),
 }
-DAILY = [f"single, {loss}" for loss in BY_DAY] + ["a memory", "divide_and_conquer, its first learner"]
-IN_TURN = others_at_night(CASES, DAILY)
+BY_DAY = "single, nested(loss='multi_similarity', dims=(1, 2, 4))"
+IN_TURN = others_at_night(CASES, [BY_DAY])
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +108,6 @@ def computed(backend, names, file):
 
 @pytest.mark.parametrize("backend", ["jax", "torch"])
 @pytest.mark.parametrize("name", IN_TURN)
-@pytest.mark.few_by_day(1)
 def test_steps_are_those_of_tensorflow(name, backend, answers):
     if importlib.util.find_spec(backend) is None:
         pytest.skip(f"{backend} is not installed")

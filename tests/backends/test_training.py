@@ -60,7 +60,7 @@ def check(found, backend):
     assert sum(found["divided"]) == 6 and min(found["divided"]) > 0
 
 
-@pytest.mark.parametrize("backend", ["jax", pytest.param("torch", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("backend", ["jax", "torch"])
 @pytest.mark.nightly
 def test_a_python_without_tensorflow(backend, tmp_path):
     if importlib.util.find_spec(backend) is None:

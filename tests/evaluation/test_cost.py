@@ -4,7 +4,6 @@ import keras
 import numpy as np
 import pytest
 
-from tests.night import others_at_night
 from tfdml.backbones import GoogLeNet, Small
 from tfdml.evaluation import cost
 from tfdml.evaluation.cost import images_per_second, parameters_of
@@ -86,9 +85,8 @@ TABLE = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", others_at_night(TABLE, ["ABE-8"]))
 @pytest.mark.nightly
+@pytest.mark.parametrize("name", TABLE)
 def test_attention_based_ensemble_costs_what_the_paper_says(name):
     method, options, parameters, flops = TABLE[name]
     model = method(GoogLeNet(), embedding_size=512, **options)

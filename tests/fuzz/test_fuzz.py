@@ -122,8 +122,7 @@ def faults(name, watched, original, folder, seeds):
     return found
 
 
-@pytest.mark.parametrize("name", others_at_night(TARGETS, ("model", "run", "checkpoint", "index", "weights", "shards")))
-@pytest.mark.few_by_day(2)
+@pytest.mark.parametrize("name", others_at_night(TARGETS, ("model", "weights")))
 def test_some_changed_files(name, watched, originals, tmp_path):
     assert faults(name, watched, originals(name), tmp_path, range(5)) == {}
 

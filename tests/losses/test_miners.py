@@ -290,12 +290,8 @@ def test_dynamic_margin_weights_triplets_by_their_rank(labels_and_rows):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "swap, distance",
-    others_at_night(
-        [(swap, distance) for swap in (False, True) for distance in DISTANCES],
-        [(False, "euclidean"), (True, "cosine"), (True, "lp(p=3, power=True)")],
-    ),
+    others_at_night([(swap, distance) for swap in (False, True) for distance in DISTANCES], [(False, "euclidean")]),
 )
-@pytest.mark.few_by_day(1)
 def test_gradient_of_triplets_one_after_another(make_batch, distance, swap):
     labels, rows = make_batch(7, 2, 3, dtype="float64", normalised=False)
     loss = Triplet(margin=0.3, mining="triplet_margin(margin=9.0)", form="smooth", distance=distance, swap=swap)

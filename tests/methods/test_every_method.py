@@ -22,7 +22,6 @@ OPTIONS = {
 # Among them one with a single level, which is not the output of the backbone.
 METHODS = [*names("method"), "multilevel(endpoints=('stage1',), reduced=2, hidden=2)"]
 # One learner, several of one layer, and several networks.
-BY_DAY = ("single", "divide_and_conquer", "attention_ensemble")
 IMAGES = np.random.default_rng(0).normal(size=(4, 8, 8, 3)).astype(np.float32)
 LABELS = np.array([0, 0, 1, 1])
 
@@ -94,8 +93,7 @@ def test_no_batch_is_lost_for_building_the_model():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", others_at_night(METHODS, BY_DAY))
-@pytest.mark.few_by_day(2)
+@pytest.mark.parametrize("method", others_at_night(METHODS, ("divide_and_conquer", "attention_ensemble")))
 def test_a_loaded_model_is_built(method, tmp_path, capsys):
     model = make(method)
     expected = np.asarray(model(IMAGES))

@@ -42,7 +42,7 @@ def sequential():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", [functional, pytest.param(sequential, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("make", [functional, sequential])
 @pytest.mark.parametrize("method", METHODS_BY_DAY)
 @pytest.mark.few_by_day(1)
 def test_it_trains_and_comes_back_from_a_file(method, make, tmp_path):

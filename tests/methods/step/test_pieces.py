@@ -42,10 +42,7 @@ def check_same(whole, divided):
 
 # Not those whose branches have batch norm of their own.
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "method", others_at_night(["single", "divide_and_conquer", *ENSEMBLES], ["single", "divide_and_conquer"])
-)
-@pytest.mark.few_by_day(1)
+@pytest.mark.parametrize("method", others_at_night(["single", "divide_and_conquer", *ENSEMBLES], ["single"]))
 def test_every_method_takes_the_same_step(method):
     check_same(stepped(method, 1, two_layers), stepped(method, 4, two_layers))
 

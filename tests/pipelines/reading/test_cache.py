@@ -185,9 +185,7 @@ def test_an_image_that_cannot_be_read_is_named(split, make_cache, tmp_path, kind
 
 @pytest.mark.slow
 @pytest.mark.parametrize("memory", [PLENTY, 0], ids=["in memory", "on disk"])
-@pytest.mark.parametrize(
-    "kind, chain", others_at_night(KINDS_AND_CHAINS, [("bytes", CHAINS[0]), ("pixels", CHAINS[2])])
-)
+@pytest.mark.parametrize("kind, chain", KINDS_AND_CHAINS)
 @pytest.mark.few_by_day(1)
 def test_where_bad_images_are_tolerated_they_stay_unreadable(split, make_cache, chain, kind, memory):
     with open(split.images[6], "wb") as file:

@@ -6,7 +6,6 @@ from PIL import Image
 
 from pipelines.sampling import HardNeighbors, Pairs, ProportionalPxK, PxK, Sampler, Triplets, Uniform, Views
 from tests.commands import ROOT, ok
-from tests.night import others_at_night
 from tests.run_helpers import assert_same_run
 from tfdml.console import flags
 from tfdml.console.settings import Settings
@@ -123,9 +122,8 @@ def test_arguments_that_fit_fill_a_batch(sampler, fits):
         type(sampler)(**{**sampler.own_config(), **fits}).tables_of(labels)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("recipe", others_at_night(RUNS, ["cub_dnc"]))
 @pytest.mark.nightly
+@pytest.mark.parametrize("recipe", RUNS)
 def test_a_recipe_of_each_paper_runs_on_few_images(recipe, photos, tmp_path):
     data = ["--dataset=folder", f"--data_dir={photos}", "--initial_weights=", "--image_size=24", "--noprojector"]
     transforms = ["--train_transform=random_crop", "--test_transform=warp"]

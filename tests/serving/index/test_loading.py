@@ -69,7 +69,6 @@ def content(store):
         [(what, stop) for what in ("images", "shards") for stop in (0, 1, 2, 4)], [("images", 2), ("shards", 1)]
     ),
 )
-@pytest.mark.few_by_day(2)
 def test_an_interrupted_load_goes_on(address, what, stop, photos, embedded, model, monkeypatch):
     def load(store):
         if what == "shards":
