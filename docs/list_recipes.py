@@ -32,16 +32,19 @@ SETS = {
 OURS = ("The built-in toy cars", "Other datasets")
 HEADS = ["Configuration", "Paper and table", "Reported by the paper"]
 HEADS_OF_OURS = ["Configuration", "Description", "Our results"]
-# Pages of docs/evidence with our results of a configuration.
+# Sections of docs with our results of a configuration.
 RESULTS = {
-    "cars_half": "losses.md#cars-with-three-seeds",
-    "toycars_dnc": "divide_and_conquer.md",
-    "toycars_edms": "edms.md",
-    "toycars_lifted": "lifted_structure.md",
-    "toycars_rll": "ranked_list.md",
-    "emoji": "losses.md#emoji",
-    "omniglot": "losses.md#omniglot",
-    "photos": "fine_tuning.md#the-default-configuration",
+    "cars_half": "evidence/losses.md#cars-with-three-seeds",
+    "toycars_dnc": "evidence/divide_and_conquer.md",
+    "toycars_edms": "evidence/edms.md",
+    "toycars_lifted": "evidence/lifted_structure.md",
+    "toycars_rll": "evidence/ranked_list.md",
+    "emoji": "evidence/losses.md#emoji",
+    "omniglot": "evidence/losses.md#omniglot",
+    "photos": "evidence/fine_tuning.md#the-default-configuration",
+    "toycars_text": "text_search.md#held-out-combinations-of-the-toy-cars",
+    "emoji_text": "text_search.md#held-out-names-of-emoji",
+    "quickstart": "quickstart.md#results",
 }
 NONE = "–"
 # What the page says above the names of losses that no paper's configuration uses.
@@ -107,7 +110,7 @@ def _section(heading, rows, heads):
 def _row(name, text, changing, is_ours):
     """Returns the cells of a configuration."""
     if is_ours:
-        results = f"[results](evidence/{RESULTS[name]})" if name in RESULTS else NONE
+        results = f"[results]({RESULTS[name]})" if name in RESULTS else NONE
         return [f"`{name}`", f"{text}{changing}", results]
     where, reported = claimed(text)
     return [f"`{name}`", f"{where}.{changing}" if changing else where, reported or NONE]
