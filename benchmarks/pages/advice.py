@@ -17,8 +17,9 @@ PAGES = "evidence/"
 LONG = ", four times the steps"
 # Both have three levels and start from components after whitening within classes.
 OF_RECIPE = "Proxy-NCA, three levels, from WCCN minus N-pair, three levels, from WCCN"
-# Numbers of training classes without the validation classes, and of their images.
-CLASSES = {"toy cars": 100, "emoji": 543, "omniglot": 93, "cars": 78}
+# Numbers of training classes without the validation classes, of a dataset or of a page that has others, and of their
+# images.
+CLASSES = {"toy cars": 100, "emoji": 543, "omniglot": 93, "cars": 78, "validation_by_maker": 79}
 IMAGES = {"toy cars": 40, "emoji": 6, "omniglot": 20, "cars": 41}
 NETWORKS = {
     **dict.fromkeys(SETS, "MobileNetV2, ImageNet weights"),
@@ -42,6 +43,8 @@ OF_RATES = [
     ("cars", "decisive", decisive.HEADS, "Three heads of one depth"),
     ("cars", "decisive", decisive.TRAINED_LEVELS, "Three levels, from discriminants"),
     ("cars", "decisive", decisive.RANKED, "One embedding, ranked list loss"),
+    ("cars", "validation_by_maker", decisive.THREE, "Three levels, validation classes of other makers"),
+    ("cars", "validation_by_maker", decisive.HEADS, "Three heads of one depth, validation classes of other makers"),
 ]
 NONE = "–"
 
@@ -265,7 +268,8 @@ def rates(recorded_of):
     for name, page, row, model in OF_RATES:
         records = recorded_of(page).trials(row)
         results = {rate_of(flags_of(record)): record["result"] for record in records}
-        about = [SETS[name], model, f"{visits_per_class(records[0], CLASSES[name]):.0f}"]
+        classes = CLASSES.get(page, CLASSES[name])
+        about = [SETS[name], model, f"{visits_per_class(records[0], classes):.0f}"]
         validation = {rate: reached(result, "best") for rate, result in results.items()}
         test = {rate: result["best"]["recall_at_1"] for rate, result in results.items()}
         rows.append([*about, *_with_the_best_bold(validation), *_with_the_best_bold(test)])

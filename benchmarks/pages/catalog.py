@@ -88,6 +88,7 @@ SOURCES = {
         ),
     ),
     "advice_on_emoji": Source("advice_on_emoji", "advice_on_emoji", ON_EMOJI, seeds=(1, 2, 3)),
+    "validation_by_maker": Source("validation_by_maker", "validation_by_maker", ("--data_dir=data/cars",), seeds=(0,)),
     "fine_tuning": Source("fine_tuning", "fine_tuning", seeds=(0,)),
     # The variance between seeds of networks is pooled over the files of docs/records, without its subfolders.
     "heads_cars": Source("recent_losses_heads", "heads/cars", seeds=FIVE_SEEDS),
