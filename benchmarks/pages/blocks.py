@@ -36,6 +36,7 @@ ABOUT = {
 SETS = {
     "cars": "half of [Cars196](../datasets.md#half-of-cars196)",
     "decisive": "half of [Cars196](../datasets.md#half-of-cars196)",
+    "validation_by_maker": "half of [Cars196](../datasets.md#half-of-cars196)",
     "emoji": "[emoji](../datasets.md#emoji)",
     "advice_on_emoji": "[emoji](../datasets.md#emoji)",
     "omniglot": "[Omniglot](../datasets.md#omniglot)",
@@ -49,7 +50,7 @@ LEGEND = (
     "Recall@1 is measured on test classes, in percent. Tables show the mean ± standard deviation over seeds. "
     "Intervals in parentheses are 95% confidence intervals, and a difference is *significant* if its interval does not "
     "contain 0. In tables, numbers in italics are results of **one seed**. Their intervals have the variation between "
-    "seeds of other variants with the same test classes. [How to read these pages](README.md#how-to-read-a-page) "
+    "seeds of other variants. [How to read these pages](README.md#how-to-read-a-page) "
     "explains the columns and the names of the variants."
 )
 CHOSEN = (

@@ -85,12 +85,13 @@ SOURCES = {
             decisive.FROZEN_LEVELS,
             decisive.TRAINED_LEVELS,
             decisive.RANKED,
+            decisive.TUNED,
         ),
     ),
     "advice_on_emoji": Source("advice_on_emoji", "advice_on_emoji", ON_EMOJI, seeds=(1, 2, 3)),
     "validation_by_maker": Source("validation_by_maker", "validation_by_maker", ("--data_dir=data/cars",), seeds=(0,)),
     "fine_tuning": Source("fine_tuning", "fine_tuning", seeds=(0,)),
-    # The variance between seeds of networks is pooled over the files of docs/records, without its subfolders.
+    # In a subfolder, because rows of networks must not get the small variance between seeds of heads.
     "heads_cars": Source("recent_losses_heads", "heads/cars", seeds=FIVE_SEEDS),
     "heads_emoji": Source("recent_losses_heads_emoji", "heads/emoji", seeds=FIVE_SEEDS),
 }

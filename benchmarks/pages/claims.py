@@ -52,7 +52,15 @@ class Difference(NamedTuple):
 
     def is_within(self, margin):
         """Returns whether the 90% confidence interval is within a margin around 0, which is TOST at 5%."""
-        return abs(self.mean) + self._quantile(0.05) * self.error < margin
+        return self.p_value_within(margin) < 0.05
+
+    def p_value_within(self, margin):
+        """Returns the p-value of the test that the difference is within a margin around 0 (TOST)."""
+        from scipy.stats import t
+
+        if not self.error:
+            return float(abs(self.mean) >= margin)
+        return float(t.sf((margin - abs(self.mean)) / self.error, self.degrees))
 
     def _quantile(self, tail):
         from scipy.stats import t

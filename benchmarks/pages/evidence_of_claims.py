@@ -120,14 +120,21 @@ def _counted(effect, each):
 
 
 def decided_p_values(by_claim):
-    """Returns the p-values of the main differences of `DECISIVE` after Holm's correction, by the text of the claim."""
+    """Returns the p-values of the main claims of `DECISIVE` after Holm's correction, by the text of the claim.
+
+    A claim of equality has the p-value of a test of equivalence.
+    """
     main = {
-        effect.text: found[DECISIVE].difference.p_value
+        effect.text: _p_value(effect, found[DECISIVE].difference)
         for claims in by_claim.values()
         for effect, found in claims
         if DECISIVE in found and effect.decided.is_main
     }
     return dict(zip(main, holm(list(main.values()), MAIN_CLAIMS), strict=True))
+
+
+def _p_value(effect, difference):
+    return difference.p_value_within(effect_of_interest(effect)) if effect.is_equality else difference.p_value
 
 
 def _shown(effect, name, recorded, pair):

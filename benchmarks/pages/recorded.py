@@ -92,7 +92,7 @@ class Recorded:
 
         Returns:
             The difference, the ends of its 95% confidence interval and its degrees of freedom. With one seed, the
-            interval has the variance between seeds of other rows with the same test classes.
+            interval has the variance between seeds of other rows; see `SeedVariances`.
         """
         key = first, second, tuple(seeds), on
         if key not in self._intervals:
@@ -104,7 +104,7 @@ class Recorded:
 
     def recalls(self, names, seeds=(), on=""):
         """Returns the mean Recall@1 of rows and their errors; see `tfdml.run.study.records.recalls`."""
-        variance = seed_variances().of(_measured(self.records(names[0], seeds)[0], on))
+        variance = seed_variances().of(_measured(self.records(names[0], seeds)[0], on), self.source.records)
         return recalls([self.run_dirs(name, seeds, on) for name in names], variance=variance)
 
     def names(self, rows):

@@ -85,7 +85,7 @@ def _claim(effect, found, p_value):
     items += [
         f"The last models differ in the other direction on {_within(name)}, by {each.last:+.1f} points."
         for name, each in found.items()
-        if each.last * each.difference.mean < 0
+        if each.last * each.difference.mean < 0 and not effect.is_equality
     ]
     if p_value is not None:
         items.append(f"The p-value after the correction of {MAIN_CLAIMS} claims by Holm's method is {p_value:.2g}.")

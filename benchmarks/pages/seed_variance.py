@@ -10,33 +10,44 @@ from tfdml.run.study.records import read
 
 
 class SeedVariances:
-    """The variance between seeds on each set of test classes.
+    """The variance between seeds of each file of records, on each set of test classes.
+
+    It depends on the length of training and on the learning rate, so studies are not pooled: on cars, rows of 1,600
+    steps vary much more than rows of 3,200. Rows of one file are pooled, except for closed forms, which hardly depend
+    on a seed.
 
     Args:
-        folder: Folder with files of records. Rows with several seeds and the same test classes are pooled, whatever
-            their study, except for closed forms, which hardly depend on a seed.
+        folder: Folder with files of records.
     """
 
     def __init__(self, folder):
-        rows = defaultdict(lambda: defaultdict(dict))
+        self._found = {}
         for file in sorted(Path(folder).glob("*.jsonl")):
+            rows = defaultdict(lambda: defaultdict(dict))
             for run, record in read_once(file).items():
                 row, _, seed = run.rpartition("-seed")
                 if "queries" in record.get("measured", {}) and not is_closed_form(record):
-                    rows[_classes(record["measured"])][file.stem, row][seed] = record["measured"]
-        found = {classes: _pooled(classes, of_classes.values()) for classes, of_classes in rows.items()}
-        self._by_classes = {classes: each for classes, each in found.items() if each[1]}
+                    rows[_classes(record["measured"])][row][seed] = record["measured"]
+            for classes, of_classes in rows.items():
+                variance, degrees = _pooled(classes, of_classes.values())
+                if degrees:
+                    self._found[file.stem, classes] = variance, degrees
 
-    def of(self, measured):
+    def of(self, measured, file):
         """Returns the variance of a row's Recall@1, a fraction, between seeds, and its degrees of freedom.
 
-        Test classes that no row with several seeds has get the largest variance of all others.
+        It comes from rows with several seeds of the same file and with the same test classes. If there are none, it is
+        the largest of other files with these test classes, or of all. It is None if no row has several seeds.
 
         Args:
             measured: The entry `measured` of one of the row's records.
+            file: Name of its file of records, without the ending.
         """
-        largest = max(self._by_classes.values(), default=None)
-        return self._by_classes.get(_classes(measured), largest)
+        classes = _classes(measured)
+        if (file, classes) in self._found:
+            return self._found[file, classes]
+        same = [found for (_, others), found in self._found.items() if others == classes]
+        return max(same or self._found.values(), default=None)
 
 
 def is_closed_form(record):

@@ -239,7 +239,15 @@ def test_the_minimum_detectable_effect_is_seen_in_80_percent_of_studies():
     assert np.mean(np.abs(means / errors) > stats.t.isf(0.025, degrees)) == pytest.approx(0.8, abs=0.02)
     of_scipy = stats.ttest_1samp([1.0, 2.0, 4.0, 3.0, 1.5, 0.5, 2.5], 0)
     low, high = of_scipy.confidence_interval(0.95)
-    assert Difference((low + high) / 2, low, high, 6).p_value == pytest.approx(of_scipy.pvalue)
+    found = Difference((low + high) / 2, low, high, 6)
+    assert found.p_value == pytest.approx(of_scipy.pvalue)
+    # A test of equivalence is two tests with one side, and the larger p-value counts.
+    of_sides = [
+        stats.ttest_1samp([1.0, 2.0, 4.0, 3.0, 1.5, 0.5, 2.5], bound, alternative=side).pvalue
+        for bound, side in ((-3, "greater"), (3, "less"))
+    ]
+    assert found.p_value_within(3) == found.turned().p_value_within(3) == pytest.approx(max(of_sides))
+    assert Difference(2, 2, 2).p_value_within(2) == 1 and Difference(1, 1, 1).p_value_within(2) == 0
 
 
 def test_bounds_near_0_show_their_side():

@@ -101,34 +101,47 @@ def test_intervals_over_four_groups_contain_the_true_difference(tmp_path):
     assert 2 < fewest < 3 and missed <= 18 < normal, (missed, normal, fewest)
 
 
-def test_variances_are_pooled_over_rows_with_the_same_test_classes(tmp_path):
-    random = np.random.default_rng(0)
-    right = random.integers(0, 10, (3, 2, 4)).astype(float)
-    lines = [
-        {"run": f"row{row}-seed{seed}", "measured": {"queries": QUERIES.tolist(), "right": right[row, seed].tolist()}}
-        for row, seed in itertools.product(range(3), range(2))
+def lines_of(right, queries, name="row", **more):
+    """Records of rows `[rows, seeds, classes]`."""
+    rows, seeds, _ = right.shape
+    return [
+        {"run": f"{name}{row}-seed{seed}", "measured": {"queries": queries, "right": right[row, seed].tolist(), **more}}
+        for row, seed in itertools.product(range(rows), range(seeds))
     ]
-    same = {"queries": QUERIES.tolist(), "right": [1, 2, 3, 4]}
-    lines.append({"run": "alone-seed0", "measured": same})
-    # A row without training has no variance.
-    lines += [{"run": f"frozen-seed{seed}", "measured": same, "result": {"step": 1}} for seed in range(2)]
-    noisy = random.integers(0, 10, (2, 2, 2)).tolist()
-    of_groups = [
-        {"run": f"b{row}-seed{seed}", "measured": {"queries": [9, 9], "right": noisy[row][seed], "groups": [0, 1]}}
-        for row, seed in itertools.product(range(2), range(2))
-    ]
-    for file, records_of_file in (("a", lines[:3]), ("b", lines[3:]), ("c", of_groups)):
-        text = "".join(json.dumps(line) + "\n" for line in records_of_file)
-        (tmp_path / f"{file}.jsonl").write_text(text)
+
+
+def test_rows_get_the_variance_between_seeds_of_their_own_file_or_else_the_largest(tmp_path):
+    queries = QUERIES.tolist()
+    # All classes of a run deviate together, with opposite signs in the first two rows.
+    steady, noisy, other = (
+        np.array([[[5 + by] * classes, [5 - by] * classes], [[5 - by] * classes, [5 + by] * classes]])
+        for by, classes in ((0.1, 4), (1.0, 4), (3.0, 2))
+    )
+    alone = {"queries": queries, "right": [1, 2, 3, 4]}
+    # A row with a single step is a closed form. It varies most but does not count, and neither does a single seed.
+    closed = lines_of(3 * noisy, queries, "closed")
+    files = {
+        "steady": [*lines_of(steady, queries), {"run": "alone-seed0", "measured": alone}],
+        "noisy": [*lines_of(noisy, queries), *({**line, "result": {"step": 1}} for line in closed)],
+        "other": lines_of(other, [9, 9], groups=[0, 1]),
+        "single": [{"run": "alone-seed0", "measured": alone}],
+    }
+    for name, lines in files.items():
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    expected = {
+        name: (pytest.approx(variance), degrees)
+        for name, (variance, degrees) in {
+            "steady": variance_between_seeds(QUERIES, steady),
+            "noisy": variance_between_seeds(QUERIES, noisy),
+            "other": variance_between_seeds(np.array([9, 9]), other),
+        }.items()
+    }
     found = SeedVariances(tmp_path)
-    variance, degrees = variance_between_seeds(QUERIES, right[:1])
-    # The first file has two seeds of the first row and one of the second, which the second file completes.
-    assert degrees == 0
-    complete = variance_between_seeds(QUERIES, right[[0, 2]])
-    assert found.of({"queries": QUERIES.tolist()}) == (pytest.approx(max(complete[0], 0)), complete[1])
-    other = variance_between_seeds(np.array([9, 9]), np.array(noisy))
-    largest = max(max(other[0], 0), max(complete[0], 0))
-    assert found.of({"queries": [1, 2, 3]})[0] == pytest.approx(largest)
+    assert found.of(alone, "steady") == expected["steady"]
+    assert found.of(alone, "noisy") == found.of(alone, "single") == expected["noisy"]
+    assert found.of({"queries": [1, 2, 3]}, "steady") == expected["other"]
+    assert 0 < found.of(alone, "steady")[0] < found.of(alone, "noisy")[0] < found.of({"queries": [1]}, "noisy")[0]
+    assert SeedVariances(tmp_path / "empty").of(alone, "steady") is None
 
 
 def test_a_contrast_of_two_rows_is_their_difference():
