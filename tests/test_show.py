@@ -33,6 +33,12 @@ def test_it_draws_a_batch_of_evaluation(tmp_path):
     assert "evaluation batch 1: 14 images" in told
 
 
+def test_stored_features_cannot_be_drawn(tmp_path):
+    dataset = "embeddings(path='features.npz', test_classes=0.3)"
+    done = run("tfdml.show", f"--dataset={dataset}", "--backbone=identity", f"--out={tmp_path}/batch.png")
+    assert_one_error(done, "has stored features, which cannot be drawn")
+
+
 def test_evaluation_has_only_so_many_batches(tmp_path):
     done = show(tmp_path / "batch.png", "--split=test", "--step=9")
     assert_one_error(done, "--step=9", "1 batches of 128 images")

@@ -31,6 +31,13 @@ def test_what_is_neither_a_flagfile_nor_a_module_is_told(given):
         study.study_of(given, [], ["recall_at_1"])
 
 
+@pytest.mark.parametrize("flag, instead", [("--seed=5", "--seeds"), ("--run_dir=elsewhere", "--runs")])
+def test_flags_that_a_study_sets_for_each_run_are_refused(flag, instead):
+    for given in ([flag], [f"--set={flag}"]):
+        done = run("tfdml.study", "configs/study.flags", *given)
+        assert_one_error(done, f"{flag} has no effect on a study. Use {instead} instead.")
+
+
 def test_a_module_without_a_study_is_told():
     with pytest.raises(ValueError, match="The module json must declare STUDY, a tfdml.run.study.study.Study"):
         study.study_of(["json"], [], ["recall_at_1"])

@@ -71,7 +71,9 @@ def main():
     metric = searcher.manifest["metric"]
     names = (
         "queries",
-        os.path.basename(os.path.normpath(values.reference)) if values.reference else "images in the index",
+        f"reference: {os.path.basename(os.path.normpath(values.reference))}"
+        if values.reference
+        else "images in the index",
     )
     about = {"metric": metric, "threshold": threshold, "seed": values.seed, "picture": values.out}
     drift = judged((queries.compared(metric), reference.compared(metric)), nearest, names, **about)

@@ -89,12 +89,16 @@ def main(queries):
         command.refuse_unused(["picture", "where", "adaptive", "box"], "--duplicates and --label only print a list")
     if not values.text or not queries:
         command.refuse_unused(["text_weight"], "it needs both --text and images")
+    if values.text and not queries:
+        command.refuse_unused(["box"], "a --text has no parts")
     if not values.label:
-        command.refuse_unused(["classes"], "--label is not set")
+        command.refuse_unused(["classes", "validation", "precision"], "--label is not set")
     elif values.classes:
         command.refuse_unused(["k", "validation", "precision"], "--classes labels images without neighbors")
+    elif not values.validation:
+        command.refuse_unused(["precision"], "--validation is not set")
     if values.duplicates:
-        command.refuse_unused(["query_model"], "--duplicates compares the images in the index")
+        command.refuse_unused(["query_model", "k"], "--duplicates compares the images in the index with each other")
     else:
         command.refuse_unused(["groups"], "--duplicates is not set")
     command.check_file("picture")

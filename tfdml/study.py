@@ -31,7 +31,8 @@ flags.DEFINE_multi_string(
 flags.DEFINE_list(
     "metrics",
     ["recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8"],
-    "Metrics in the table, for flagfiles. The first one, on validation classes, selects the best flagfile.",
+    "Metrics in the table, for flagfiles. The first one, on validation classes, selects the best flagfile, so it must "
+    "be measured during training.",
 )
 flags.DEFINE_multi_string(
     "set", [], "Flag to pass to every run, such as --set=--epochs=5. Repeat it for several flags."
@@ -47,11 +48,17 @@ flags.DEFINE_string("out", "", "File to write the tables to. If not set, they ar
 flags.DEFINE_string("curves", "", "Image file for the learning curves of all rows. If not set, RUNS/curves.svg.")
 tfdml_flags.define_debug()
 
+# Flags of a run that a study sets for each of its runs, and its own flags for them.
+INSTEAD = {"--seed": "--seeds", "--run_dir": "--runs"}
+
 
 def main(arguments):
     values = flags.FLAGS
     names = [each for each in arguments if not each.startswith("--")]
     of_training = [*values.set, *(each for each in arguments if each.startswith("--"))]
+    for each in of_training:
+        if each.partition("=")[0] in INSTEAD:
+            raise ValueError(f"{each} has no effect on a study. Use {INSTEAD[each.partition('=')[0]]} instead.")
     are_seeds = values.seeds and all(re.fullmatch(r"0|[1-9]\d*", seed) for seed in values.seeds)
     if not are_seeds or len(set(values.seeds)) < len(values.seeds):
         raise ValueError(

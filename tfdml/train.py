@@ -88,7 +88,8 @@ def _train(settings, run_dir):
     ensemble = EnsembleDirectory(run_dir)
     if number is not None:
         _print_run(train_member(settings, ensemble, serialized, number, _exported), ensemble.member(number))
-        print(f"\nWhen all {count} members are complete, run the same command without --member to join them.")
+        joining = f"run the same command with --run_dir={run_dir} and without --member to join them"
+        print(f"\nWhen all {count} members are complete, {joining}.")
         return None
     result, failed = train_ensemble(settings, ensemble, serialized, ["--debug"] * flags.FLAGS.debug)
     if result:

@@ -13,7 +13,7 @@ from absl import app, flags
 from absl import logging as absl_logging
 
 from tfdml.console import scores, startup
-from tfdml.console.flags import command_line, expanded, topics
+from tfdml.console.flags import command_line, expand_homes, expanded, topics
 from tfdml.console.startup import TrainingStopped, disk_sentence, error_sentence, tensorflow_reason
 
 WIDTH = 100
@@ -313,10 +313,7 @@ def _parse(argv, arguments, others):
         message = " ".join((message or str(error).replace(" ?", "?")).split())
         print(f"Error: {message} (for all flags, see --help)", file=sys.stderr)
         sys.exit(1)
-    for flag in map(flags.FLAGS.__getitem__, flags.FLAGS):
-        # Shells do not expand ~ after `--out=`.
-        if isinstance(flag.value, str) and flag.value.startswith("~"):
-            flag.value = os.path.expanduser(flag.value)
+    expand_homes(flags.FLAGS)
     return rest
 
 

@@ -192,6 +192,20 @@ def _has_vectors(values):
     return DataSettings(dataset=values["dataset"].value).has_vectors
 
 
+# The start of each path in `~/a,~/b:~/c`, the value of --run_dirs.
+HOMES = re.compile(r"(?:^|(?<=[,:]))~[^/,:]*")
+
+
+def expand_homes(values):
+    """Replaces `~` by the home folder in flags, because shells do not expand it after `--out=`."""
+    for name in values:
+        value = values[name].value
+        if isinstance(value, list):
+            values[name].value = [os.path.expanduser(each) if isinstance(each, str) else each for each in value]
+        elif isinstance(value, str) and value.startswith("~"):
+            values[name].value = HOMES.sub(lambda home: os.path.expanduser(home[0]), value)
+
+
 class PathParser(flags.ArgumentParser):
     """Makes paths absolute, so that the flags of a run have the same meaning in every working directory.
 
@@ -350,6 +364,7 @@ def resolve(arguments):
     names = define_training(values)
     define_run_dir("", values)
     values(["train", *expanded(arguments)])
+    expand_homes(values)
     # Without the folder of photos, the run can only come from a record.
     if Path(values["data_dir"].value).is_dir():
         complete(values)

@@ -552,6 +552,11 @@ def names_of_paths():
     return tuple(field.name for field in _fields() if field.type is AbsolutePath)
 
 
+def names_of_switches():
+    """Returns the names of all boolean flags, in order."""
+    return tuple(field.name for field in _fields() if field.type is bool)
+
+
 def values_of(name):
     """Returns a dictionary from flag names to a property of `Flag`, such as `in_trials`, if it is not None."""
     values = {flag: vars(about)[name] for flag, about in flags_by_name().items()}

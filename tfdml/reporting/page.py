@@ -178,8 +178,8 @@ def _chart(title, curves):
     """Returns what the template draws: positions of lines, marks and ticks, and the text next to them."""
     steps, values = zip(*(point for points in curves.values() for point in points), strict=True)
     low, high = min(values), max(values)
-    # If all values are equal, the curve is in the middle.
-    aside = 0 if high > low else abs(low) or 1
+    # If all values are nearly equal, the curve is in the middle.
+    aside = 0 if high - low > 1e-9 * max(abs(low), abs(high)) else abs(low) or 1
     across, up = _ticks(0, max(steps) or 1, 5), _ticks(low - aside, high + aside, 5)
 
     def x(step):

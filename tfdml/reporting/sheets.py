@@ -190,6 +190,8 @@ def show_batch(settings, split, step, most, out):
     The split is `train`, for the batch of a training step after the training transform, or `test`, for the evaluation
     batch with this number.
     """
+    if settings.data.has_vectors:
+        raise ValueError(f"--dataset={settings.data.dataset} has stored features, which cannot be drawn.")
     # A single batch needs neither several devices nor a cache.
     settings = settings.replace(devices="auto", cache="none")
     experiment = Experiment.of(settings, set_up(settings.run))

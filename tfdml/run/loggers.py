@@ -89,7 +89,7 @@ class ClientLogger:
         self._call(self._write, step, scalars)
 
     def finish(self, result):
-        # The result is already on disk, so an error must not end the run.
+        # An error must not end the run.
         self._begun = True
         self._call(self._finish, result)
 

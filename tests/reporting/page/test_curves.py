@@ -3,6 +3,7 @@
 import re
 from importlib import resources
 
+import numpy as np
 import pytest
 
 from tfdml.reporting.page import (
@@ -34,6 +35,11 @@ def test_a_rising_curve_rises_from_left_to_right():
     assert curve[1] == ((curve[0][0] + curve[2][0]) / 2, (curve[0][1] + curve[2][1]) / 2)
     assert 'aria-label="loss by step. my_run: 0 at step 0, 1 at step 10."' in made
     assert made.count("<circle") == 3 and "<title>step 5: 0.5</title>" in made and "legend" not in made
+
+
+def test_a_nearly_constant_curve_is_in_the_middle():
+    (curve,) = points(curve_figures({"loss": {"run": ([0, 1], [1000.0, np.nextafter(1000, 2000)])}}))
+    assert curve[0][1] == curve[1][1] and TOP < curve[0][1] < HEIGHT - 42
 
 
 def test_several_curves_have_a_legend_and_differ_by_more_than_color():

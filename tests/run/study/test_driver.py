@@ -124,6 +124,19 @@ def test_a_flag_that_a_row_has_is_not_for_all(flagfile, tmp_path):
         run_study(study_of(flagfile, {"short": []}, tmp_path, settings=settings), ["0"], ["--steps=5"])
 
 
+def test_a_switch_that_a_row_has_is_not_turned_off_for_all(flagfile, tmp_path):
+    for row, flag in (("--blend", "--noblend"), ("--noblend", "--blend=true")):
+        with pytest.raises(ValueError, match=f"The row 'blend' already sets {row}. Remove the flag"):
+            run_study(study_of(flagfile, {"blend": [row]}, tmp_path), ["0"], [flag])
+
+
+def test_rows_that_would_share_a_run_are_refused(flagfile, trained, tmp_path):
+    rows = {"birds": ["--data_dir=/x/birds"], "cars": ["--data_dir=/y/cars"]}
+    with pytest.raises(ValueError, match="plain-seed0, because --data_dir, --initial_weights .*/x/birds and .*/y/cars"):
+        run_study(study_of(flagfile, rows, tmp_path), ["0"])
+    assert not trained
+
+
 def test_a_row_and_a_flag_that_there_are_not_are_told_at_once(flagfile, tmp_path):
     study = study_of(flagfile, {"short": [], "longer": ["--steps=80"]}, tmp_path)
     with pytest.raises(ValueError, match="has no row 'long'. Its rows are: short; longer."):
@@ -345,6 +358,14 @@ def test_metrics_that_a_flagfile_does_not_measure_are_told_before_it_is_trained(
         of_flagfiles(flagfiles, [], ["recall_at_1", "recall_at_2"])
     with pytest.raises(ValueError, match="some.flags: Unknown command line flag 'epoch'"):
         of_flagfiles(flagfiles, ["--epoch=3"], ["recall_at_1"])
+
+
+def test_a_metric_that_only_ends_measure_does_not_choose_on_validation_classes(tmp_path):
+    flagfiles = flagfiles_in(tmp_path, some="--evaluate_on=validation\n")
+    of_flagfiles(flagfiles, [], ["recall_at_1", "nmi"])
+    of_flagfiles(flagfiles, ["--evaluate_on=test"], ["nmi"])
+    with pytest.raises(ValueError, match="--metrics starts with nmi, which runs only measure at their end"):
+        of_flagfiles(flagfiles, [], ["nmi", "recall_at_1"])
 
 
 def test_flagfiles_with_the_same_name_would_share_runs(tmp_path):

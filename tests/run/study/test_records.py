@@ -108,6 +108,18 @@ def test_a_teacher_may_lie_elsewhere_on_another_machine(trained, tmp_path, monke
     assert trained == [name, "plain-teacher=teachers_small-seed0"]
 
 
+def test_records_of_another_teacher_in_the_flagfile_are_refused(trained, tmp_path):
+    flagfile = tmp_path / "plain.flags"
+    flagfile.write_text("--teacher=teachers/large\n--cache_dir=a\n")
+    study(tmp_path, "first", only=["plain"])
+    flagfile.write_text("--teacher=other/large\n--cache_dir=b\n")
+    study(tmp_path, "second", only=["plain"])
+    assert trained == ["plain-seed0"]
+    flagfile.write_text("--teacher=teachers/small\n--cache_dir=a\n")
+    with pytest.raises(ValueError, match="--teacher=large. Received: --teacher=.*teachers/small. Use the same"):
+        study(tmp_path, "third", only=["plain"])
+
+
 def test_random_weights_are_not_those_of_a_file(trained, tmp_path):
     study(tmp_path, "first", "--initial_weights=imagenet", only=["plain"])
     study(tmp_path, "second", "--initial_weights=weights/imagenet.weights.h5", only=["plain"])
@@ -222,6 +234,7 @@ def test_members_are_recorded_with_their_learning_curves(tmp_path):
     lines = [{"event": "evaluation", "step": step, "recall_at_1": step / 80} for step in (0, 40, 80)]
     (tmp_path / "run/member_000").mkdir()
     (tmp_path / "run/member_000/metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert tables.gained_late([run.result()], [run.path]).values == [pytest.approx(0.25)]
     records.keep(run.path, file)
     record = records.read(file)["run"]
     assert record["result"]["members"] == [{"run_dir": "member_000", "curve": lines}]

@@ -63,6 +63,13 @@ def test_if_training_gained_nothing_there_is_advice(after, step, told):
     assert export.endswith("python -m tfdml.export --backbone=small --initial_weights=toycars --out=pretrained")
 
 
+def test_the_export_has_all_flags_that_prepare_images():
+    given = {"initial_weights": "toycars", "image_size": (256, 128), "test_transform": "warp", "shrink_decoding": True}
+    export = gain_in_words(result(0.5, 0.25), Settings().replace(**given)).splitlines()[-1]
+    flags = "--backbone=small --image_size=256x128 --test_transform=warp --shrink_decoding --initial_weights=toycars"
+    assert export.endswith(f"python -m tfdml.export {flags} --out=pretrained")
+
+
 def test_a_gain_of_a_model_that_the_test_selected_is_called_optimistic():
     found = result(0.25, 0.75)
     found["best"]["selected_on"] = "test"

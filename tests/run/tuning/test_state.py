@@ -192,6 +192,19 @@ def test_other_folders_are_refused(folder):
     assert [entry.name for entry in folder.path.iterdir()] == ["photo.jpg"]
 
 
+def test_a_search_whose_first_write_fails_begins_again(folder, monkeypatch):
+    def full(*given):
+        raise OSError("No space left on device")
+
+    with monkeypatch.context() as context:
+        context.setattr("tfdml.run.tuning.state.write_manifest", full)
+        with pytest.raises(OSError, match="No space left"):
+            with folder.claimed(FLAGS):
+                pass
+    with folder.claimed(FLAGS) as state:
+        assert state.flags == FLAGS and folder.trial(0).parent.is_dir()
+
+
 def test_a_folder_is_one_processs_alone(folder):
     folder.path.mkdir(parents=True)
     with locked(folder.path, "search"):

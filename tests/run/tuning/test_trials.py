@@ -74,6 +74,8 @@ def test_lengths_of_a_search():
         lengths_of(LengthSettings(steps=59, steps_per_epoch=10))
     with pytest.raises(ValueError, match="must be at least 6 with --steps_per_epoch=1"):
         lengths_of(LengthSettings(steps=5))
+    with pytest.raises(ValueError, match="--steps=2000 must be a multiple of --steps_per_epoch=300. Change --steps"):
+        lengths_of(LengthSettings(steps=2000, steps_per_epoch=300))
 
 
 def test_a_process_that_fails_says_why(tmp_path):

@@ -234,6 +234,14 @@ def test_the_command_lists_neighbors_from_a_threshold_on(index, photos, validati
     for flags in ([query], ["--duplicates"], [f"--label={photos}"]):
         refused = run("tfdml.search", f"--index={index}", "--threshold=2", *flags)
         assert_one_error(refused, "--threshold must be at most 1, because the similarity is a cosine")
+    without_effect = {
+        "--validation": [query, f"--validation={photos}"],
+        "--precision": [f"--label={photos}", "--precision=0.9"],
+        "--box": ["--text=red mug", "--box=0,0,0.5,0.5"],
+        "--k": ["--duplicates", "--k=3"],
+    }
+    for name, flags in without_effect.items():
+        assert_one_error(run("tfdml.search", f"--index={index}", *flags), f"{name} has no effect here")
     groups = run("tfdml.search", f"--index={index}", "--duplicates", "--groups", "--threshold=-1").stdout
     assert groups.endswith("1 groups of 14 images\n")
     (validation / "even" / "04.png").write_bytes((photos / "even" / "04.png").read_bytes())

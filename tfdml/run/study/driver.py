@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 from tfdml.console.flags import located, parse
 from tfdml.console.scores import BEFORE_TRAINING
+from tfdml.console.settings import names_of_switches
+from tfdml.evaluation.metrics import metric_of
 from tfdml.run.study.records import compared, interval, measure, recall
 from tfdml.run.study.runs import complete, folds_of, mean_of, resolved, runs_of
 from tfdml.run.study.study import Difference, Flags, Number, Study
@@ -81,7 +83,9 @@ def reached(result, which):
 
 
 def _name(flag):
-    return flag.partition("=")[0]
+    """Returns the name of a flag with its dashes; `--noblend` sets the same flag as `--blend`."""
+    name = flag.partition("=")[0]
+    return f"--{name.removeprefix('--no')}" if name.removeprefix("--no") in names_of_switches() else name
 
 
 @dataclass(frozen=True)
@@ -276,6 +280,11 @@ def of_flagfiles(flagfiles, flags, metrics, required=True):
         raise ValueError(f"Flagfiles must have different names. Received: {', '.join(flagfiles)}.")
     settings = [settings_of([*row, *flags], metrics if required else metrics[:1]) for row in rows.values()]
     validated = any(each.evaluation.evaluate_on == "validation" for each in settings)
+    if validated and not metric_of(metrics[0]).while_training:
+        raise ValueError(
+            f"--metrics starts with {metrics[0]}, which runs only measure at their end, so it cannot select on "
+            "validation classes. Name another metric first."
+        )
     return Study(
         flagfile="",
         rows=rows,

@@ -194,8 +194,11 @@ def _right(seeds):
 
 # Flags with places of files, which differ between machines.
 PLACES = tuple(f"--{name}" for name in names_with(is_place=True))
-# All flags with paths. The others, such as --teacher, are part of the names of runs.
+# All flags with paths.
 PATHS = tuple(f"--{name}" for name in dict.fromkeys([*names_with(is_place=True), *names_of_paths()]))
+
+# The only one that does not change results.
+CACHE = "--cache_dir"
 
 
 def read(file):
@@ -249,11 +252,12 @@ def restore(record, run_dir, flags):
     """Creates the directory of a recorded run, without its models.
 
     `flags` are the current flags of the run, `{name: "--name=value"}`. Flags in `PATHS` replace the recorded flags,
-    which are names without folders. `imagenet` represents a file with ImageNet weights.
+    which are names without folders and must be the same. `imagenet` represents a file with ImageNet weights.
     """
     here = {path: flags[path.removeprefix("--")] for path in PATHS}
     for flag in record["flags"]:
-        now = here[flag.partition("=")[0]] if flag.startswith(PLACES) else flag
+        name = flag.partition("=")[0]
+        now = here[name] if name in here and name != CACHE else flag
         values = {each.partition("=")[2] for each in (flag, _without_folders(now))}
         # `imagenet` matches any file with such a name.
         if len(values) > 1 and not ("imagenet" in values and all("imagenet" in value for value in values)):

@@ -39,10 +39,11 @@ def complete(runs, records=None, measure=None):
 
     The file `records` stores the results of complete runs. `measure` is called with each run directory.
     """
-    recorded = read(records) if records else {}
+    recorded, flags_of = read(records) if records else {}, {}
     # These checks come first, so that nothing is trained in vain if a flagfile has changed since.
     for run in runs:
         serialized = resolved(run.arguments)
+        _check_alone(run.path, flags_of.setdefault(run.path, serialized), serialized)
         if run.path.name in recorded and not run.path.exists():
             restore(recorded[run.path.name], run.path, serialized)
         # An ensemble that was stopped before its members were joined has no flags.
@@ -64,6 +65,16 @@ def complete(runs, records=None, measure=None):
             keep(path, records)
         results.append(run.result())
     return results
+
+
+def _check_alone(path, before, now):
+    """Raises a ValueError if two runs with different flags would have the same directory."""
+    different = [f"{before[name]} and {now[name]}" for name in now if before[name] != now[name]]
+    if different:
+        raise ValueError(
+            f"Two rows would both be trained in {path}, because {', '.join(PLACES)} are not part of its name. "
+            f"Received: {'; '.join(different)}. Train these rows in two studies with different --runs."
+        )
 
 
 def resolved(arguments):

@@ -101,7 +101,11 @@ def gained_late(results, run_dirs):
 
 def curves_of(result, run_dir):
     """Returns the learning curves of a run, or of each member of an ensemble."""
-    members = [curve_of(member["curve"]) for member in result.get("members", ()) if "curve" in member]
+    # A restored ensemble has the curves of its members, but not their folders.
+    members = [
+        curve_of(member["curve"]) if "curve" in member else curve(member["run_dir"])
+        for member in result.get("members", ())
+    ]
     return members or [curve(run_dir)]
 
 

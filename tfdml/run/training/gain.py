@@ -18,7 +18,8 @@ from tfdml.backbones import Identity
 from tfdml.callbacks import InitialEmbedding
 from tfdml.callbacks.base import TrainingParts, steps_taken
 from tfdml.console import scores as shown
-from tfdml.console.flags import command_line
+from tfdml.console.flags import command_line, written
+from tfdml.console.settings import Settings, names_with
 from tfdml.evaluation.statistics import bootstrap_intervals, resampled_means
 from tfdml.methods import Single
 from tfdml.registry.arguments import sides_of
@@ -44,7 +45,7 @@ OPTIMISTIC = (
     "classes instead, set --evaluate_on=validation."
 )
 # Flags that export the pretrained network as a run with them has it.
-OF_EXPORT = ("backbone", "initial_weights", "image_size")
+OF_EXPORT = ("backbone", *names_with(is_exported=True))
 
 
 def gain_of(features, best, labels, metric):
@@ -111,8 +112,9 @@ def _advice(values):
     tried = ", or ".join([", ".join(left[:-1]), left[-1]] if left[1:] else left)
     sentences = [f"What to do next: try {tried}." if left else "What to do next: check the labels (tfdml.suspects)."]
     if values["initial_weights"] and not values["backbone"].startswith("identity"):
-        chosen = [f"--{name}={values[name]}" for name in OF_EXPORT if values[name]]
-        export = command_line("python", "-m", "tfdml.export", *chosen, "--out=pretrained")
+        defaults = Settings().values()
+        chosen = {name: values[name] for name in OF_EXPORT if name == "backbone" or values[name] != defaults[name]}
+        export = command_line("python", "-m", "tfdml.export", *written(chosen).values(), "--out=pretrained")
         sentences.append(f"To use the pretrained network without training: {export}")
     return "\n".join(sentences)
 

@@ -107,6 +107,11 @@ def lengths_of(length):
             f"--steps, the length of the longest trial, must be at least {ETA * shortest(epoch)} with "
             f"--steps_per_epoch={epoch}. Received: --steps={longest}."
         )
+    if length.steps and length.steps_per_epoch and longest % epoch:
+        raise ValueError(
+            f"--steps={longest} must be a multiple of --steps_per_epoch={epoch}. Change --steps, or remove "
+            "--steps_per_epoch."
+        )
     return epoch, longest
 
 

@@ -329,8 +329,9 @@ class SearchDirectory:
                     "flags to resume it, or another --tune_dir."
                 )
             state.flags = flags
-            self.trial(0).parent.mkdir(exist_ok=True)
+            # First, because a folder with trials alone is not recognized as a search.
             self.write(state)
+            self.trial(0).parent.mkdir(exist_ok=True)
             yield state
 
     def write(self, state):
