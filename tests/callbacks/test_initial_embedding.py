@@ -266,3 +266,11 @@ def test_a_run_tells_what_it_won(tmp_path):
     assert found["gain"]["difference"] == pytest.approx(difference)
     assert gain_in_words(found, RunDirectory(tmp_path / "run").settings()) in done.stdout
     assert done.stdout.count("\npretrained features ") == 2 and "features" in found["validation"]
+
+
+def test_learners_without_a_direction_stay_random(images):
+    """The features vary in fewer directions than there are learners."""
+    model = tfdml.MultiHead(tfdml.backbones.Small(width=1, stages=3), embedding_size=16, learners=8)
+    model(images)
+    InitialEmbedding(images, kind="pca").apply(model)
+    assert np.all(np.isfinite(model.predict(images, verbose=0)))

@@ -3,11 +3,13 @@
 import keras
 import numpy as np
 import pytest
+from keras import ops
 
 import tfdml
 from tests.commands import assert_one_error, run
 from tests.run_helpers import LENGTH_FLAGS, result, saved_model, train_flags
 from tfdml.backbones import load_adapter, save_adapter
+from tfdml.layers.copies import copied, perturb_kernels
 from tfdml.layers.lora import enable_lora
 from tfdml.registry import create
 
@@ -84,6 +86,24 @@ def test_convolutions_of_one_position_change_and_batch_norm_stays(tmp_path):
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras", compile=False)
     np.testing.assert_allclose(loaded(images), model(images), atol=1e-5)
+
+
+def test_copies_for_learners_train_low_rank_changes_alone():
+    """Perturbed copies start from other kernels."""
+    images = keras.layers.Input((8, 8, 3))
+    features = keras.layers.Conv2D(4, 3, padding="same", name="first")(images)
+    features = keras.layers.Conv2D(4, 3, padding="same", name="wide")(features)
+    network = keras.Model(images, keras.layers.Conv2D(4, 1, name="last")(features))
+    enable_lora(network, 2)
+    copies = [copied(network, name) for name in ("one", "two")]
+    perturb_kernels(copies[1], seed=0)
+    names = [[each.name for each in copy.trainable_variables] for copy in copies]
+    assert names == [["lora_kernel_a", "lora_kernel_b"]] * 2
+    first, second = (
+        ops.convert_to_numpy(copy.get_layer(f"{name}_last").kernel)
+        for copy, name in zip(copies, ("one", "two"), strict=True)
+    )
+    assert 0 < np.max(np.abs(first / second - 1)) < 1
 
 
 def test_a_network_without_matrices_is_refused():

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests.losses.loops import distance
-from tfdml.losses import Contrastive, Triplet
+from tfdml.losses import Contrastive, NPair, Triplet
 
 
 @pytest.fixture
@@ -62,3 +62,19 @@ def test_rows_that_are_not_paired_do_not_move(embeddings):
     moved = np.abs(tape.gradient(values, variable).numpy()).sum(axis=1) > 0
     # An odd row is left over.
     np.testing.assert_array_equal(moved, [True] * 6 + [False])
+
+
+@pytest.mark.parametrize("mean", ["pairs", "anchors"])
+def test_means_are_over_drawn_pairs(embeddings, mean):
+    """Rows of one class that the sampler did not draw as a pair do not count."""
+    labels = np.array([0, 0, 0, 1, 2, 3, 0, 0, 0, 1, 2, 3])
+    apart = np.array([distance(embeddings[row], embeddings[row + 6]) ** 2 / 2 for row in range(6)])
+    values = Contrastive(margin=0.0, pairs="given", mean=mean, reduction="sum_over_batch_size")(labels, embeddings)
+    assert float(values) == pytest.approx(apart.mean(), rel=1e-6)
+
+
+def test_arguments_without_effect_are_told():
+    with pytest.warns(UserWarning, match="mean='pairs' has no effect with mining='given'"):
+        Triplet(mining="given", mean="pairs")
+    with pytest.warns(UserWarning, match="mining='hard' has no effect with negatives='first_pair_per_class'"):
+        NPair(negatives="first_pair_per_class", mining="hard")

@@ -1,5 +1,7 @@
 """Losses on reference vectors equal loops over images, alone and in a sum, and a model learns from them."""
 
+from types import SimpleNamespace
+
 import keras
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from tests.losses.loops import assert_is_gradient, cosine, distance
 from tests.methods.models import small_model
 from tfdml import losses, registry
 from tfdml.layers import BesideReference
+from tfdml.run.training.model import loss_of
 
 LABELS = np.array([0, 1, 2, 1, 3, 0])
 numpy_of = keras.ops.convert_to_numpy
@@ -221,6 +224,42 @@ def test_the_penalty_pulls_the_weights_of_the_backbone_back(batch):
         np.testing.assert_allclose(numpy_of(variable) - old, way * (1 - 0.1 * 2 * 0.25), rtol=1e-4, atol=1e-5)
     for variable, old in zip(model.head.trainable_variables, embedding, strict=True):
         np.testing.assert_array_equal(numpy_of(variable), old)
+
+
+def test_the_weights_of_a_loaded_model_are_its_initial_ones(batch, tmp_path):
+    """`load_model` compiles the model before it loads the weights."""
+    images, labels = batch
+    model = small_model()
+    model.compile(keras.optimizers.SGD(0.1), "0*triplet + toward_initial(of='weights')")
+    model.build(images.shape)
+    for variable in model.backbone.trainable_variables:
+        variable.assign(variable + 1)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    _, logs = step_of(loaded, images, labels)
+    assert float(logs["loss"]) == 0
+    loaded.backbone.trainable_variables[0].assign_add(np.ones_like(loaded.backbone.trainable_variables[0]))
+    assert loaded.train_on_batch(images, labels, return_dict=True)["loss"] > 1
+
+
+def test_penalties_have_no_levels(batch):
+    images, labels = batch
+    train = SimpleNamespace(level_names=("kind", "class"), num_classes=4)
+    spec = "contrastive + 0.5*toward_initial + 0.25*toward_initial(of='weights')"
+    values = {}
+    for name, of_images in (("sum", spec), ("levels", "by_level(loss='contrastive')")):
+        model = small_model()
+        model.compile(keras.optimizers.SGD(0.0), loss_of(of_images, train))
+        model.build(images.shape)
+        targets = {
+            "label": np.stack([labels // 2, labels], axis=1),
+            "initial": np.roll(labels, 1)[:, None] * np.eye(16)[:1],
+        }
+        values[name] = model.train_on_batch(images, targets, return_dict=True)["loss"]
+        if name == "sum":
+            assert model.initial_weights.factor == 0.25 and model.loss.takes_levels
+    assert loss_of("by_level(loss=\"triplet + 0.1*toward_initial(of='weights')\")", train).weights_penalty == 0.1
+    assert values["sum"] > values["levels"] > 0
 
 
 def test_other_images_stay_near_the_initial_embeddings(batch):

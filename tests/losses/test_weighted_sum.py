@@ -173,6 +173,15 @@ def test_any_keras_loss_can_be_a_term(make_batch):
     np.testing.assert_allclose(values(labels, layer(embeddings)), expected, rtol=1e-4)
 
 
+def test_a_loss_of_keras_gets_the_labels_themselves(make_batch):
+    """Its labels may be more than names of classes, such as targets."""
+    _, embeddings = make_batch(4, 3)
+    labels, loss = np.array([7, 7, 2, 2]), keras.losses.MeanSquaredError()
+    assert float(WeightedSum([(2.0, loss)])(labels, embeddings)) == pytest.approx(
+        2 * float(loss(labels[:, None], embeddings))
+    )
+
+
 def test_neighbouring_large_labels_stay_apart_beside_a_boundary_for_all(make_batch):
     labels, embeddings = make_batch()
     loss = WeightedSum([(1.0, Triplet()), (1.0, Margin(learn_beta="one"))])

@@ -100,7 +100,11 @@ def test_a_cascade_that_cannot_be_is_named(batch):
         with pytest.raises(ValueError, match="one share for each of 3 endpoints, and no share may be larger"):
             make_model(cascade=shares)
     images, labels = batch
-    for arguments in ({"loss": "proxy_nca(classes=4)"}, {"loss": "contrastive", "memory": "xbm(size=16)"}):
+    for arguments in (
+        {"loss": "proxy_nca(classes=4)"},
+        {"loss": "contrastive", "memory": "xbm(size=16)"},
+        {"loss": "by_level(loss='contrastive')"},
+    ):
         model = make_model(cascade=(1.0, 0.5, 0.2), freeze_batch_norm="all")
         model.compile("sgd", **arguments, run_eagerly=True)
         with pytest.raises(ValueError, match="Expected a pair-based loss without variables, .* and no memory"):

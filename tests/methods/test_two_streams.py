@@ -116,3 +116,17 @@ def test_networks_of_different_sizes_are_refused(images):
 def test_what_needs_more_than_two_streams_is_refused(make, loss, arguments, message):
     with pytest.raises(ValueError, match=message):
         make(loss, **arguments)
+
+
+def test_a_penalty_on_weights_can_be_added_to_any_loss(make, images):
+    for loss in ("contrastive", "norm_softmax(classes=3)"):
+        model = make(f"{loss} + 0.1*toward_initial(of='weights')")
+        assert model.fit(images, np.array([0, 0, 1, 1, 2, 2]), verbose=0).history["loss"][0] > 0
+
+
+def test_the_initial_embedding_of_joined_networks_is_refused(make, images):
+    initial = tfdml.callbacks.InitialEmbedding(images["query"], [0, 0, 1, 1, 2, 2], kind="pca")
+    model = make()
+    model(images)
+    with pytest.raises(ValueError, match="Initialize the networks of a TwoStreams model before you join them"):
+        initial.apply(model)

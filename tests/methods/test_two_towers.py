@@ -109,6 +109,30 @@ def test_a_loss_on_classes_trains_the_image_tower(make, images):
     assert changed == [True, False]
 
 
+def test_the_tower_that_does_not_learn_does_not_decay(make, images):
+    model = make()
+    model.compile(keras.optimizers.AdamW(0.01, weight_decay=1.0), "contrastive")
+    model(images)
+    text = {id(each) for each in [*model.text.variables, *model.text_head.variables]}
+    assert not text & {id(each) for each in model.learning_variables()} and model.learning_variables()
+    model.compile("adam", "image_text")
+    assert text & {id(each) for each in model.learning_variables()}
+
+
+def test_the_scale_and_the_bias_stay_those_of_the_model_when_it_is_compiled_again(make, images):
+    model = make()
+    model.compile("adam", "image_text(form='sigmoid')")
+    model(pairs_of(model, images))
+    assert (model.temperature, model.bias) == (pytest.approx(0.1), pytest.approx(-10))
+    model.compile("adam", "image_text(form='sigmoid', learn_temperature=False)")
+    assert (model.temperature, model.bias) == (pytest.approx(0.1), pytest.approx(-10))
+    model.compile("adam", "image_text(form='sigmoid', temperature=0.5, bias=-3.0)")
+    assert (model.temperature, model.bias) == (pytest.approx(0.5), pytest.approx(-3))
+    model.compile("adam", "image_text")
+    model.compile("adam", "image_text(form='sigmoid')")
+    assert (model.temperature, model.bias) == (pytest.approx(0.5), pytest.approx(-10))
+
+
 def test_a_sum_is_refused(make):
     with pytest.raises(ValueError, match="ImageText cannot be a term of a weighted sum"):
         make().compile("adam", "image_text + 0.5*contrastive")

@@ -182,6 +182,8 @@ def _kernel(features, part, kind, labels):
     before = ops.convert_to_numpy(part.kernel.value).astype(np.float32)
     directions = _directions(features, part.components, kind, labels)
     directed = part.components < directions.shape[1]
+    if not directed.any():
+        return before
     kernel = before.copy()
     kernel[:, directed] = directions[:, part.components[directed]]
     # Scale the random directions so that they vary as much as the last component.
@@ -205,7 +207,8 @@ def _directions(features, components, kind, labels):
     if kind == "pca":
         return directions
     variances = np.square(deviations)
-    mean = variances[components[components < len(deviations)]].mean()
+    used = components[components < len(deviations)]
+    mean = variances[used].mean() if len(used) else 0.0
     return directions / np.sqrt(variances + SHRINKAGE * mean)
 
 
@@ -241,6 +244,11 @@ def _recorded(layers):
     outputs = []
     try:
         yield outputs
+        if len(output_of) < len(layers):
+            raise ValueError(
+                "InitialEmbedding cannot initialize this model, because an image does not pass through all of its "
+                "linear layers. Initialize the networks of a TwoStreams model before you join them."
+            )
         outputs.extend(ops.cast(output_of[id(layer)], "float32") for layer in layers)
     finally:
         for layer in layers:

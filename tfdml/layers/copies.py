@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+from keras import ops
 
 from tfdml.layers.pooling import CeilMaxPooling
 from tfdml.runtime.keras_internals import layers_of
@@ -47,6 +48,9 @@ def copied(part, prefix, *, keep_resolution=False):
         # Operations in a graph, such as a sum, are not layers.
         if isinstance(layer, keras.Layer) and layer.weights and again.built:
             again.set_weights(layer.get_weights())
+            # Low-rank changes (LoRA) freeze single variables, which a configuration does not contain.
+            for variable, other in zip(again.weights, layer.weights, strict=True):
+                variable.trainable = other.trainable
     return copy
 
 
@@ -56,8 +60,10 @@ def perturb_kernels(model, seed):
     for layer in layers_of(model):
         # Dense layers, convolutions and some custom layers have a kernel.
         if hasattr(layer, "kernel"):
-            kernel = np.asarray(layer.kernel)
-            layer.kernel.assign(kernel * (1 + PERTURBATION * random.standard_normal(kernel.shape).astype(kernel.dtype)))
+            # With low-rank changes (LoRA), Keras computes the kernel from a variable of another name.
+            variable = getattr(layer, "_kernel", layer.kernel)
+            kernel = ops.convert_to_numpy(variable)
+            variable.assign(kernel * (1 + PERTURBATION * random.standard_normal(kernel.shape).astype(kernel.dtype)))
 
 
 def _strides(layer, kinds):

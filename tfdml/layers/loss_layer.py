@@ -72,6 +72,8 @@ class LossLayer(Layer):
     # Inputs are not cast, because a mixed dtype policy would convert them to half precision.
     autocast: Annotated[bool, OF_KERAS] = False
 
+    # Whether a layer that replaces another one keeps its values, when a model is compiled again.
+    keeps_values = True
     # Number of classes, with labels from 0 to `classes - 1`. If 1, any label is valid.
     classes = 1
     # Maximum number of classes in a batch. If None, there is no limit.

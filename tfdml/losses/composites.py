@@ -66,6 +66,7 @@ class WeightedSum(EmbeddingLoss):
     refuses_memory = _joined("refuses_memory", lambda each: next(filter(None, each), None))
     image_proxies = _joined("image_proxies", lambda each: next(filter(None, each), None))
     shares_space = _joined("shares_space", any)
+    variables = _joined("variables", lambda each: [*itertools.chain(*each)])
     references = _joined("references", lambda each: tuple(dict.fromkeys(itertools.chain(*each))))
 
     def check_arguments(self):
@@ -118,11 +119,15 @@ class WeightedSum(EmbeddingLoss):
 
     @property
     def numbers_anew(self):
-        """Whether each batch may number its classes, because no loss uses labels as indices of classes."""
-        return self._shapes is None or self._shapes.classes == 1
+        """Whether each batch may number its classes, because no loss uses the values of labels."""
+        return self._known_classes() is None and all(map(_numbers_anew, (loss for _, loss in self.terms)))
 
     def label_classes(self, taken):
-        return None if self.numbers_anew else self._shapes.classes
+        return self._known_classes()
+
+    def _known_classes(self):
+        """Returns the number of classes if a loss uses labels as indices of classes, or None."""
+        return None if self._shapes is None or self._shapes.classes == 1 else self._shapes.classes
 
     def call(self, labels: Tensor, taken: Tensor, queries: int | None = None) -> Tensor:
         pairs = zip(self.terms, self._inputs(taken), strict=True)
@@ -153,6 +158,11 @@ class WeightedSum(EmbeddingLoss):
     def get_config(self):
         terms = [[weight, keras.saving.serialize_keras_object(loss)] for weight, loss in self.terms]
         return {**super().get_config(), "terms": terms}
+
+
+def _numbers_anew(loss):
+    """Whether a loss allows each batch to number its classes, which other Keras losses may not."""
+    return isinstance(loss, EmbeddingLoss) and loss.numbers_anew
 
 
 def _loss_of(loss):
@@ -209,6 +219,21 @@ class OuterLoss(EmbeddingLoss):
     def batch_parts(self):
         """The number of parts of a batch that the loss expects."""
         return hooks_of(self.loss).batch_parts
+
+    @property
+    def numbers_anew(self):
+        """Whether each batch may number its classes, because the loss does not use the values of labels."""
+        return _numbers_anew(self.loss)
+
+    @property
+    def weights_penalty(self):
+        """The factor of the squared distance between the weights and their initial values."""
+        return hooks_of(self.loss).weights_penalty
+
+    @property
+    def variables(self):
+        """The variables of the loss itself, which callbacks change."""
+        return hooks_of(self.loss).variables
 
     def get_config(self):
         return {**super().get_config(), "loss": keras.saving.serialize_keras_object(self.loss)}

@@ -84,7 +84,8 @@ class Contrastive(DistanceLoss):
         positives, negatives = self.selected(labels, embeddings, distance, queries)
         if self.pairs == "given":
             drawn = _drawn_pairs(labels)
-            pull, push = ops.where(drawn, pull / 2.0, 0.0), ops.where(drawn, push / 2.0, 0.0)
+            pull, push = pull / 2.0, push / 2.0
+            positives, negatives = (ops.where(drawn, pairs, ops.zeros_like(pairs)) for pairs in (positives, negatives))
         return self.of_pairs(pull, positives) + self.of_pairs(push, negatives)
 
     @property

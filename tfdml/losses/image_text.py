@@ -162,6 +162,9 @@ class ScaleAndBias(LossLayer):
     learn_scale: bool = True
     learn_bias: bool = False
 
+    # Models pass their values to the loss, which may set others; see `ImageText.starting_from`.
+    keeps_values = False
+
     def build(self, embeddings_shape, labels_shape=None):
         def variable(name, value, trainable):
             initializer = keras.initializers.Constant(value)

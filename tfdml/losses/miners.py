@@ -363,7 +363,8 @@ class MultiSimilarityPairs(Miner):
     def mine(self, embeddings, distance, positives, negatives):
         beyond = ops.max(distance) + 1.0 + abs(self.epsilon)
         nearest = ops.min(ops.where(negatives, distance, beyond), axis=1, keepdims=True)
-        farthest = ops.max(ops.where(positives, distance, -beyond), axis=1, keepdims=True)
+        below = ops.min(distance) - 1.0 - abs(self.epsilon)
+        farthest = ops.max(ops.where(positives, distance, below), axis=1, keepdims=True)
         # Comparisons with NaN are False, so pairs with NaN are kept and the loss is NaN.
         easy_positives = distance <= nearest - self.epsilon
         easy_negatives = distance >= farthest + self.epsilon

@@ -74,6 +74,11 @@ class NPair(AllPairsLoss):
     normalize: bool = False
     regularization: NotNegative = 0.0
 
+    def check_arguments(self):
+        super().check_arguments()
+        if self.negatives == "first_pair_per_class":
+            self.warn_of_unused(["mining", "mean"], "negatives")
+
     def call(self, labels, embeddings, queries=None):
         labels, embeddings = check_pairs_input(labels, embeddings)
         if self.negatives != "all":

@@ -177,7 +177,8 @@ class SoftmaxProxyLoss(ProxyLoss):
             similarities: Output of the layer that `make_layer` returns.
             several: Boolean. Whether similarities may be `[B, C, n]`. Defaults to `False`.
         """
-        of_shards = self.sharded and len(similarities.shape) == 3 and similarities.shape[1] == 1
+        is_sharded = self.sharded and self.known_classes() > 1
+        of_shards = is_sharded and len(similarities.shape) == 3 and similarities.shape[1] == 1
         if of_shards:
             similarities = similarities[:, 0]
         labels = ops.zeros_like(labels) if of_shards or self._samples else labels

@@ -50,6 +50,11 @@ class RankedLists(AllPairsLoss):
         options = {"dtype": self.dtype, "trainable": False, "name": "temperature"}
         self._variables = {name: keras.Variable(first, **options) for name, first in self._first.items()}
 
+    @property
+    def variables(self):
+        """The temperatures, which `tfdml.callbacks.TemperatureSchedule` changes."""
+        return list(self._variables.values())
+
     def __setattr__(self, name, value):
         if name in TEMPERATURES and name not in self.fields:
             raise AttributeError(f"{type(self).__name__} has no {name}.")

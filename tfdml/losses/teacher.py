@@ -151,7 +151,7 @@ class TowardInitial(ReferenceLoss):
       now and by the initial model. It needs an initial embedding that is not random; see `--initial_embedding`.
     - With `of="weights"`, it is `|w - w_0|^2` over all trainable weights w of the backbone, as in Li et al., Explicit
       Inductive Bias for Transfer Learning with Convolutional Networks, 2018. The training step of tfdml models adds it
-      to the loss of a batch. The initial weights are the weights when the model is compiled.
+      to the loss of a batch. The initial weights are the weights when the training of a compiled model starts.
 
     Both penalties together are used by Ypsilantis et al., Infusing Fine-Grained Visual Knowledge to
     Vision-Language Models, 2025, as we understand it.

@@ -21,6 +21,9 @@ from tfdml.losses.miners import Mining
 from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative, Text
 
+# Distances that can be converted to Euclidean distances.
+EUCLIDEAN = {"euclidean": ops.convert_to_tensor, "squared_euclidean": ops.sqrt}
+
 
 @register("loss", "triplet")
 class Triplet(DistanceLoss):
@@ -98,6 +101,8 @@ class Triplet(DistanceLoss):
         super().check_arguments()
         if self.form == "dynamic":
             self.warn_of_unused(["margin"], "form")
+        if self.batch_parts > 1:
+            self.warn_of_unused(["mean"], "mining")
 
     def call(self, labels, embeddings, queries=None):
         labels, embeddings = check_pairs_input(labels, embeddings)
@@ -124,17 +129,16 @@ class Triplet(DistanceLoss):
     def statistics(self, labels, embeddings):
         """Returns statistics of the positive pairs in triplets that cost something; see `mined_pairs`.
 
-        If mining selects one negative per positive pair, they include the mean `mined_negative_distance`.
+        If mining selects one negative per positive pair, they include the mean `mined_negative_distance`, for Euclidean
+        distances and their squares.
         """
         labels, embeddings = self.check_input(labels, embeddings)
         distance, plain = self.distances(embeddings), self.plain_distances(embeddings)
         mined = self.mine(labels, embeddings, distance)
         costly = costly_positives(distance, mined, self._cost(distance, mined), self.swap)
         statistics = mined_pairs(plain, costly)
-        if mined.negative is not None:
-            squared = self.distance == "squared_euclidean"
-            negative = ops.sqrt(mined.negative) if squared else mined.negative
-            statistics["mined_negative_distance"] = mean_of(costly, negative)
+        if mined.negative is not None and self.distance in EUCLIDEAN:
+            statistics["mined_negative_distance"] = mean_of(costly, EUCLIDEAN[self.distance](mined.negative))
         return statistics
 
     @property

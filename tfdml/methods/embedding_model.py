@@ -323,6 +323,11 @@ class EmbeddingModel(Declared, GlobalBatchModel):
             self._make_loss_layers(self._learners_shape)
         self.prepare_optimizer(without_loss_scaling(self.optimizer))
 
+    def make_train_function(self, force=False):
+        if self.initial_weights:
+            self.initial_weights.begin()
+        super().make_train_function(force)
+
     def prepare_optimizer(self, optimizer: keras.optimizers.Optimizer) -> None:
         """Prepares a new optimizer for the model. `compile` calls it."""
         if isinstance(optimizer, LayerGroups):

@@ -25,6 +25,7 @@ from tfdml.methods.step.parts import (
 )
 from tfdml.registry import register
 from tfdml.registry.arguments import Count, FrozenBatchNorm, NotNegative, Tensor, Text, number, several, text
+from tfdml.registry.loss_hooks import hooks_of
 
 
 @register("method", "single")
@@ -325,10 +326,10 @@ class Multilevel(EmbeddingModel):
     def loss_values(self, batch, learners, training=False) -> Tensor:
         if self.cascade is None:
             return super().loss_values(batch, learners, training)
-        if self.loss_layers.learners or self.past_batches:
+        if self.loss_layers.learners or self.past_batches or hooks_of(self.loss).takes_levels:
             raise ValueError(
                 "multilevel(cascade=...) chooses pairs of the batch. Expected a pair-based loss without variables, "
-                f"such as 'contrastive', and no memory. Received: loss={type(self.loss).__name__}, "
+                f"such as 'contrastive', no class hierarchy and no memory. Received: loss={type(self.loss).__name__}, "
                 f"memory={self.past_batches and self.past_batches.spec}."
             )
         return sum(

@@ -8,8 +8,8 @@ from keras import ops
 
 from tfdml import registry
 from tfdml.functional.pairs import UNKNOWN
+from tfdml.layers.loss_layer import layer_of
 from tfdml.losses import WeightedSum
-from tfdml.losses.regularizers import Regularizer
 from tfdml.methods.embedding_model import EmbeddingModel
 from tfdml.methods.heads import JoinedArguments
 from tfdml.methods.pairs import PairedModel
@@ -90,7 +90,9 @@ class TwoStreams(PairedModel):
                 f"images are queries. Expected memory=None. Received: memory={kwargs['memory']!r}."
             )
         terms = [term for _, term in loss.terms] if isinstance(loss, WeightedSum) else []
-        if len({hooks_of(term).needs_pairs for term in terms if not isinstance(term, Regularizer)}) > 1:
+        # Others, such as a penalty on weights, compare no images.
+        comparing = [hooks_of(term).needs_pairs for term in terms if hooks_of(term).needs_pairs or layer_of(term)]
+        if len(set(comparing)) > 1:
             raise ValueError(
                 "TwoStreams cannot add a loss on pairs and a loss with proxies, because the former compares queries "
                 "with gallery images only. Expected a sum of losses of one kind. Received: "

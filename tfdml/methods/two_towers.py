@@ -131,6 +131,11 @@ class TwoTowers(PairedModel):
     def embedding_layers(self) -> list[keras.layers.Layer]:
         return [self.head]
 
+    def learning_variables(self) -> list[keras.Variable]:
+        # Without texts, the text tower has no gradient, and on JAX a weight decay would shrink it.
+        text = set() if self._sees_pairs else {id(each) for each in self.variable_groups()["text"]}
+        return [variable for variable in self.trainable_variables if id(variable) not in text]
+
     def variable_groups(self) -> dict[str, list[keras.Variable]]:
         text = [*self.text.variables, *(self.text_head.variables if self.projection else ())]
         return {**super().variable_groups(), "text": text}

@@ -50,6 +50,9 @@ class LossHooks:
     # Factor of the squared distance between the backbone's weights and their initial values, which the step adds.
     weights_penalty = 0.0
 
+    # Keras variables of the loss itself, which callbacks change. On JAX, a step only sees variables of its state.
+    variables: Sequence[Any] = ()
+
     # Why the loss cannot use cross-batch memory, as part of a sentence. If None, it can, and `call` accepts `queries`.
     refuses_memory: str | None = "it does not define how to compare anchors with rows outside of their batch"
 

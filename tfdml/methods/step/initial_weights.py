@@ -16,13 +16,15 @@ class InitialWeights:
     def __init__(self, factor):
         self.factor = factor
         self.variables, self._weights = [], []
+        self._has_begun = False
 
     def get_state(self):
         """Returns an empty state, because checkpoints save the variables."""
         return {}
 
     def set_state(self, state):
-        """Does nothing, because checkpoints restore the variables."""
+        """Keeps the variables, because checkpoints restore them."""
+        self._has_begun = True
 
     def make(self, model):
         """Copies the trainable weights of the model's backbones, which exist now."""
@@ -34,6 +36,13 @@ class InitialWeights:
                 f"{model.name} has no trainable backbone. Remove it."
             )
         self.variables = [_copy(each) for each in self._weights]
+
+    def begin(self):
+        """Copies the weights again when the training starts. `keras.saving.load_model` loads them after it compiles."""
+        if not self._has_begun:
+            for weight, variable in zip(self._weights, self.variables, strict=True):
+                variable.assign(ops.copy(ops.convert_to_tensor(weight)))
+        self._has_begun = True
 
     def penalty(self):
         """Returns the squared distance of all weights together to their initial values, times the factor."""

@@ -6,6 +6,7 @@ from keras import ops
 
 from tfdml.functional.checks import at_least_float32
 from tfdml.methods.step.one_device_model import OneDeviceModel
+from tfdml.registry.loss_hooks import hooks_of
 
 
 class StepModel(OneDeviceModel):
@@ -27,7 +28,7 @@ class StepModel(OneDeviceModel):
     @property
     def metrics_variables(self):
         memory = self.past_batches.variables if self.past_batches else []
-        return [*super().metrics_variables, *memory, self.first_batch.variable]
+        return [*super().metrics_variables, *memory, *hooks_of(self.loss).variables, self.first_batch.variable]
 
     def train_step(self, state, data):
         variables = [*self._variables_of_model(), self.optimizer.variables, self.metrics_variables]

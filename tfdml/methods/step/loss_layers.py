@@ -35,7 +35,8 @@ class LossLayers(VariableHolder):
                 made.append(layer)
         if _shapes(made) == _shapes(self.learners):
             for layer, before in zip(made, self.learners, strict=True):
-                layer.set_weights(before.get_weights())
+                if layer.keeps_values:
+                    layer.set_weights(before.get_weights())
         self.learners.clear()
         self.learners.extend(made)
 
