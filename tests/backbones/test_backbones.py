@@ -171,3 +171,20 @@ def test_endpoints_that_methods_take_unless_they_are_told():
         backbone.taps(backbone.method_default("levels"))
     with pytest.raises(ValueError, match="small has one endpoint, 'stage1', and no stages before it. This method n"):
         tfdml.backbones.Small(width=4, stages=1).method_default("branch")
+
+
+@pytest.mark.parametrize("method", ["Single", "Multilevel"])
+def test_a_graph_of_ones_own_is_saved_with_the_model(method, tmp_path):
+    inputs = keras.Input((None, None, 3))
+    first = keras.layers.Conv2D(4, 3, strides=2, activation="relu", name="one")(inputs)
+    second = keras.layers.BatchNormalization()(keras.layers.Conv2D(6, 3, strides=2, name="two")(first))
+    about = {"mean": (120.0, 110.0, 100.0), "std": (50.0,) * 3, "channels": "bgr", "image_size": (24, 32)}
+    backbone = tfdml.backbones.Backbone(inputs, {"first": first, "second": second}, **about)
+    model = getattr(tfdml, method)(backbone, embedding_size=8)
+    images = np.random.default_rng(0).uniform(-2, 2, (4, 24, 32, 3)).astype("float32")
+    expected = model.predict(images, verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(loaded.predict(images, verbose=0), expected, atol=1e-6)
+    assert list(loaded.backbone.endpoints) == ["first", "second"] and type(loaded.backbone) is type(backbone)
+    assert {name: getattr(loaded.backbone, name) for name in about} == about

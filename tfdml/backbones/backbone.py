@@ -14,6 +14,7 @@ from tfdml.registry.arguments import ChannelOrder, Count, ImageSize, Interpolati
 from tfdml.registry.fields import Declared
 
 
+@keras.saving.register_keras_serializable(package="tfdml")
 class Backbone(Declared, keras.Model, Endpoints):
     """Functional Keras model from images `[B, H, W, 3]` to features, with named endpoints and its preprocessing.
 
@@ -99,12 +100,29 @@ class Backbone(Declared, keras.Model, Endpoints):
         )
 
     def get_config(self):
-        return {"name": self.name, "trainable": self.trainable, "dtype": self.dtype_policy.name}
+        config = {"name": self.name, "trainable": self.trainable, "dtype": self.dtype_policy.name}
+        if type(self) is not Backbone:
+            # Their constructors make the graph.
+            return config
+        graph = keras.Model(self.input, dict(self.endpoints), name=self.name)
+        about = {name: getattr(self, name) for name in ("mean", "std", "channels", "image_size", "interpolation")}
+        return {
+            **config,
+            **about,
+            "graph": keras.saving.serialize_keras_object(graph),
+            "endpoints": list(self.endpoints),
+        }
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
-        del custom_objects
+        config = dict(config)
         with layers_in(config.get("dtype")):
+            if cls is Backbone:
+                graph = keras.saving.deserialize_keras_object(config.pop("graph"), custom_objects=custom_objects)
+                config |= {
+                    "inputs": graph.input,
+                    "endpoints": {name: graph.output[name] for name in config["endpoints"]},
+                }
             return cls(**config)
 
 
