@@ -31,7 +31,7 @@ def decoded(contents: bytes, box: Any = None) -> np.ndarray:
                 if image.width * image.height > MOST_PIXELS:
                     raise ValueError(f"The image has more than {MOST_PIXELS} pixels: {image.height} x {image.width}")
                 orientation = image.getexif().get(ORIENTATION_TAG, 1) if image.format == "JPEG" else 1
-                pixels = np.asarray(image.convert("RGB"))
+                pixels = _eight_bits(image) if image.mode.startswith("I") else np.asarray(image.convert("RGB"))
     except (OSError, SyntaxError, Image.DecompressionBombError) as error:
         reason = str(error).partition("<")[0].strip()
         raise ValueError(f"The file is not a JPEG, PNG or WebP image that can be decoded: {reason}") from None
@@ -40,6 +40,11 @@ def decoded(contents: bytes, box: Any = None) -> np.ndarray:
         top, left = (min(max(each, 0), most - 1) for each, most in zip((top, left), pixels.shape[:2], strict=True))
         pixels = pixels[top : max(bottom, top + 1), left : max(right, left + 1)]
     return _upright(pixels, orientation)
+
+
+def _eight_bits(image):
+    """Returns the high bytes of a gray image with 16 bits, like TensorFlow. Pillow's conversion would clip to 255."""
+    return np.repeat((np.asarray(image) >> 8).astype(np.uint8)[:, :, None], 3, axis=2)
 
 
 def _upright(pixels, orientation):

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image, ImageOps
 
-from pipelines.images import decoding
+from pipelines.images import decoding, pillow
 from pipelines.images.decoding import decode, decode_cut
 from pipelines.images.resizing import Cut, resize
 from tests.pipelines.image_files import encoded, gradient, noise, with_orientation
@@ -148,6 +148,12 @@ def test_a_box_is_of_the_image_as_it_is_stored():
 @pytest.mark.parametrize("orientation", [0, 9, 65535])
 def test_orientations_that_there_are_not_are_upright(orientation):
     assert decode(tf.constant(with_orientation(gradient(20, 31), orientation))).shape == (20, 31, 3)
+
+
+def test_pillow_reads_gray_images_with_16_bits_as_tensorflow_does():
+    file = io.BytesIO()
+    Image.fromarray((100 * np.arange(640, dtype=np.uint16)).reshape(20, 32)).save(file, "PNG")
+    np.testing.assert_array_equal(pillow.decoded(file.getvalue()), decode(tf.constant(file.getvalue())))
 
 
 @pytest.mark.parametrize("place", [4, 8, 10, 12, 20])
