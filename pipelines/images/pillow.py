@@ -30,7 +30,8 @@ def decoded(contents: bytes, box: Any = None) -> np.ndarray:
             with Image.open(io.BytesIO(contents), formats=FORMATS) as image:
                 if image.width * image.height > MOST_PIXELS:
                     raise ValueError(f"The image has more than {MOST_PIXELS} pixels: {image.height} x {image.width}")
-                orientation = image.getexif().get(ORIENTATION_TAG, 1) if image.format == "JPEG" else 1
+                is_jpeg = image.format in ("JPEG", "MPO")
+                orientation = image.getexif().get(ORIENTATION_TAG, 1) if is_jpeg else 1
                 pixels = _eight_bits(image) if image.mode.startswith("I") else np.asarray(image.convert("RGB"))
     except (OSError, SyntaxError, Image.DecompressionBombError) as error:
         reason = str(error).partition("<")[0].strip()

@@ -10,7 +10,7 @@ from PIL import Image, ImageOps
 from pipelines.images import decoding, pillow
 from pipelines.images.decoding import decode, decode_cut
 from pipelines.images.resizing import Cut, resize
-from tests.pipelines.image_files import encoded, gradient, noise, with_orientation
+from tests.pipelines.image_files import encoded, gradient, moving, noise, with_orientation
 from tfdml import registry
 
 SUBSAMPLINGS = {"4:4:4": 0, "4:2:2": 1, "4:2:0": 2}
@@ -154,6 +154,16 @@ def test_pillow_reads_gray_images_with_16_bits_as_tensorflow_does():
     file = io.BytesIO()
     Image.fromarray((100 * np.arange(640, dtype=np.uint16)).reshape(20, 32)).save(file, "PNG")
     np.testing.assert_array_equal(pillow.decoded(file.getvalue()), decode(tf.constant(file.getvalue())))
+
+
+def test_pillow_turns_a_jpeg_with_several_pictures_upright():
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    file = moving("MPO", [gradient(20, 31), gradient(20, 31)], exif=exif, quality=95, subsampling=0)
+    assert Image.open(io.BytesIO(file)).format == "MPO"
+    found, expected = pillow.decoded(file), decode(tf.constant(file)).numpy()
+    assert found.shape == (31, 20, 3)
+    np.testing.assert_allclose(found.astype(int), expected, atol=4)
 
 
 @pytest.mark.parametrize("place", [4, 8, 10, 12, 20])
