@@ -4,7 +4,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from PIL import Image
 
+from pipelines.datasets import load
 from tfdml import registry
 from tfdml.evaluation import evaluate
 from tfdml.evaluation.evaluate import METRICS
@@ -136,6 +138,20 @@ def test_junk_is_removed_and_distractors_are_not():
     spec = f"query_gallery({recalls(1, 2)}, junk=-1)"
     assert measure(spec, embeddings, rows) == {"recall_at_1": 0.0, "recall_at_2": 1.0, "queries": 1}
     assert measure(spec.replace(", junk=-1", ""), embeddings, rows)["recall_at_2"] == 0.0
+
+
+def test_junk_of_a_dataset_with_class_names_is_the_class_of_that_name(tmp_path):
+    """Tables, folders and archives number their classes from 0, so the class -1 has the label 0."""
+    for number in range(4):
+        Image.new("RGB", (8, 8), (number, 0, 0)).save(tmp_path / f"{number}.png")
+    lines = ["path,label,split,is_query,is_gallery", "0.png,7,test,1,0", "1.png,-1,test,0,1", "2.png,3,test,0,1"]
+    (tmp_path / "t.csv").write_text("\n".join([*lines, "3.png,7,test,0,1"]))
+    rows = load(f"csv(path='{tmp_path}/t.csv')", test_only=True).test
+    assert rows.labels.tolist() == [2, 0, 1, 2]
+    spec = f"query_gallery({recalls(1, 2)}, junk=-1)"
+    assert measure(spec, on_a_circle([0, 1, 2, 3]), rows) == {"recall_at_1": 0.0, "recall_at_2": 1.0, "queries": 1}
+    with pytest.warns(UserWarning, match="junk=0 removes no image, because no class has this name"):
+        measure(spec.replace("-1", "0"), on_a_circle([0, 1, 2, 3]), rows)
 
 
 def test_map_of_market1501_by_hand():

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import warnings
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self
 
@@ -26,7 +27,7 @@ class Protocol:
     """Base class of protocols, which define queries, gallery and metrics of an evaluation.
 
     Rows are a `pipelines.datasets.Split`, or any object with its columns: `labels`, `cameras`, `groups`, `is_query` and
-    `is_gallery`.
+    `is_gallery`, and optionally `class_names`.
 
     Args:
         metrics: Metric spec or sequence of specs.
@@ -230,9 +231,9 @@ class QueryGallery(Protocol):
     Args:
         metrics: Metric spec or sequence of specs. Defaults to `("recall_at_1", "recall_at_5", "recall_at_10", "map")`.
         distance: `"cosine"`, or `"euclidean"` if the lengths of embeddings have a meaning. Defaults to `"cosine"`.
-        junk: Integer or `None`. Class label of images to remove before searching, such as `-1`. If `None`, no image is
-            removed. Distractors, which count as wrong, need no mark, because their class has no query. Defaults to
-            `None`.
+        junk: Integer or `None`. Class of images to remove before searching, such as `-1`: its name, such as the label
+            in a table or the name of a folder, or its integer label if it has no name. If `None`, no image is removed.
+            Distractors, which count as wrong, need no mark, because their class has no query. Defaults to `None`.
         reranking: Spec of a reranking for rank metrics, such as `"query_expansion(k=5)"`. If `None`, images are ranked
             by similarity. Defaults to `None`.
         index: `"exact"`, or the spec of an approximate index for galleries with millions of images, such as `"ivf"` or
@@ -263,9 +264,17 @@ class QueryGallery(Protocol):
             )
         queries, gallery = rows.is_query, rows.is_gallery
         if self.junk is not None:
-            counted = np.asarray(rows.labels) != self.junk
+            counted = ~self._is_junk(rows)
+            if counted.all() and not (queries is None and gallery is None):
+                warnings.warn(f"junk={self.junk} removes no image, because no class has this name.", stacklevel=2)
             queries, gallery = (counted if marks is None else counted & marks for marks in (queries, gallery))
         return [RetrievalTask.of(rows.labels, queries=queries, gallery=gallery, apart=apart, pooling=self.pooling)]
+
+    def _is_junk(self, rows):
+        """Returns booleans `[N]`. Most datasets number their classes from 0, so their names are compared."""
+        # Rows that are not a `Split` may have labels alone.
+        labels, names = np.asarray(rows.labels), getattr(rows, "class_names", None) or {}
+        return np.isin(labels, [each for each in set(labels.tolist()) if str(names.get(each, each)) == str(self.junk)])
 
 
 RANDOM_GALLERY_METRICS = ("recall_at_1", "recall_at_5", "map")
