@@ -3,11 +3,13 @@
 import datetime
 import os
 
+import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
 
-from tfdml.serving.index.attributes import attributes_of, read_attributes
+from tfdml.serving.index.attributes import attributes_of, joined, read_attributes
+from tfdml.serving.index.rows import IndexRows
 
 
 def test_columns_of_a_csv_file_get_the_type_of_all_their_values(tmp_path, monkeypatch):
@@ -114,3 +116,15 @@ def test_values_of_python():
     assert found.to_pydict() == {"path": ["/a", "/b"], "n": [1, None], "x": [None, 2.0]}
     with pytest.raises(ValueError, match="cannot have the name 'label'"):
         attributes_of({"label": [1]}, ["/a"])
+
+
+def test_attributes_of_a_photo_are_for_its_new_boxes_but_not_for_earlier_ones():
+    earlier = ["/a.jpg#xywh=0,0,9,9", "/a.jpg#xywh=9,0,9,9"]
+    table = attributes_of({"n": [1, 2]}, earlier)
+    rows = IndexRows(np.arange(2), earlier, [None] * 2, table, np.zeros(2, bool))
+    paths = [*earlier, "/a.jpg", "/a.jpg#xywh=0,9,9,9"]
+    found = joined(rows, list(range(4)), paths, attributes_of({"n": [7]}, ["/a.jpg"]))
+    assert found["n"].to_pylist() == [1, 2, 7, 7]
+    # An earlier box that is listed itself gets the new value.
+    found = joined(rows, list(range(4)), paths, attributes_of({"n": [7, 8]}, ["/a.jpg", earlier[1]]))
+    assert found["n"].to_pylist() == [1, 8, 7, 7]

@@ -126,14 +126,16 @@ def joined(rows, ids, paths, new):
 
     `rows` are the `IndexRows` of the index, and `new` is a table with a column `path`, or `None`.
     """
-    found = {}
+    found, old = {}, {}
     if rows is not None:
-        places = dict(zip(rows.ids.tolist(), range(len(rows)), strict=True))
-        found = _taken(rows.table, [places.get(id) for id in ids], OWN)
+        old = dict(zip(rows.ids.tolist(), range(len(rows)), strict=True))
+        found = _taken(rows.table, [old.get(id) for id in ids], OWN)
     if new is None:
         return found
     places = dict(zip(new["path"].to_pylist(), range(len(new)), strict=True))
-    chosen = [places.get(path, places.get(parted(path)[0])) for path in paths]
+    # The row of a photo is also for each box in it that is new. Earlier boxes keep their own attributes.
+    names = [path if id in old else parted(path)[0] for id, path in zip(ids, paths, strict=True)]
+    chosen = [places.get(path, places.get(name)) for path, name in zip(paths, names, strict=True)]
     replaced = np.array([place is not None for place in chosen])
     for name, column in _taken(new, chosen, ("path",)).items():
         found[name] = _merged(name, found.get(name), column, replaced)
