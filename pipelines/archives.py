@@ -186,8 +186,9 @@ def _samples(path):
     try:
         with tarfile.open(path, "r:") as tar:
             for member in tar:
-                if member.isfile():
-                    folder, _, name = member.name.rpartition("/")
+                folder, _, name = member.name.rpartition("/")
+                # macOS adds a file with metadata for each file, such as ._7.jpg for 7.jpg.
+                if member.isfile() and not name.startswith("."):
                     members = samples.setdefault((folder, name.partition(".")[0]), {})
                     members[member.name] = member.offset_data, member.size
                 # Otherwise, the headers of all members stay in memory.

@@ -113,6 +113,12 @@ def test_one_file_or_a_separate_test_or_plain_bytes(folder, tmp_path):
     assert numbers.classes() == {"test": ["0", "1", "2", "3", "4"]}
 
 
+def test_files_of_macos_are_no_samples(tmp_path):
+    write_tar(tmp_path / "a.tar", CONTENTS[:4], (0, 0, 1, 1), [("shop/._000.input.png", b"Mac OS X")])
+    dataset = load(f"webdataset(path='{tmp_path}/a.tar', test_classes=1)", test_only=True)
+    assert dataset.test.images.tolist() == CONTENTS[:4] == ImageList.of(f"{tmp_path}/a.tar").contents.tolist()
+
+
 @pytest.fixture
 def groups_read(monkeypatch):
     found, real = [], archives.RowGroups._read
