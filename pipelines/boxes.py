@@ -97,14 +97,14 @@ def check_units(boxes: Sequence[tuple[float, ...]], source: object) -> None:
 
 
 def in_pixels(box: Sequence[float], width: int, height: int) -> tuple[int, int, int, int]:
-    """Returns a box in whole pixels of a photo. Raises a `BoxError` if it is not inside."""
+    """Returns a box in whole pixels of a photo, at least one. Raises a `BoxError` if it is not inside."""
     left, top, right, bottom = box
+    near = 0
     if max(box) <= 1:
         # Rounding must not add a pixel.
         near = 1e-6
-        left, right = math.floor(left * width + near), math.ceil(right * width - near)
-        return left, math.floor(top * height + near), right, math.ceil(bottom * height - near)
-    found = math.floor(left), math.floor(top), math.ceil(right), math.ceil(bottom)
+        left, top, right, bottom = left * width, top * height, right * width, bottom * height
+    found = math.floor(left + near), math.floor(top + near), math.ceil(right - near), math.ceil(bottom - near)
     if min(found) < -SPARE or found[2] > width + SPARE or found[3] > height + SPARE:
         shown = ", ".join(f"{each:g}" for each in box)
         raise BoxError(f"the box {shown} is outside the image, which has {width} x {height} pixels")

@@ -71,6 +71,9 @@ def test_pixels_and_fractions():
     # Outward, but not by rounding errors.
     assert in_pixels((1 / 3, 0, 2 / 3, 1), 30, 24) == (10, 0, 20, 24)
     assert in_pixels((10.2, 3.7, 29.1, 20), 40, 24) == (10, 3, 30, 20)
+    # At least one pixel, also of tiny boxes at the edges.
+    assert in_pixels((0, 0, 1e-9, 1e-9), 40, 24) == (0, 0, 1, 1)
+    assert in_pixels((1 - 1e-9, 0.5, 1, 0.5 + 1e-9), 40, 24) == (39, 12, 40, 13)
     # Detectors are off by a pixel.
     assert in_pixels((-0.4, 0, 40.6, 24.3), 40, 24) == (0, 0, 40, 24)
     for box in ((0, 0, 42, 24), (0, 0, 40, 26), (50, 2, 60, 9)):
