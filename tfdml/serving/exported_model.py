@@ -71,6 +71,8 @@ def check_all(valid):
 READ = ("saved_model.pb", "fingerprint.pb", "variables/*", "assets/*", "assets.extra/**/*")
 # The files of a tokenizer that is not part of the graph.
 TOKENIZER = "assets.extra/tokenizer"
+# Number of texts that are embedded at once.
+TEXTS = 256
 
 
 def saved_model_folder(path):
@@ -249,10 +251,12 @@ class ExportedModel:
                 "--method=two_towers."
             )
         if "embed_text" in self.signatures:
-            found = self.signatures["embed_text"](text=tf.constant(list(texts), tf.string))
+            name, rows = "text", tf.constant(list(texts), tf.string)
         else:
-            found = self.signatures["embed_tokens"](tokens=tf.constant(self._tokenizer(texts)))
-        return found["embedding"].numpy()
+            name, rows = "tokens", tf.constant(self._tokenizer(texts))
+        embed = self.signatures[f"embed_{name}"]
+        parts = [embed(**{name: rows[start : start + TEXTS]}) for start in range(0, max(len(rows), 1), TEXTS)]
+        return np.concatenate([part["embedding"].numpy() for part in parts])
 
     @functools.cached_property
     def _tokenizer(self):

@@ -10,8 +10,17 @@ import tensorflow as tf
 
 from tests import rest_of_tensorflow_serving as rest
 from tests.pipelines.image_files import with_scans
-from tests.serving_fixtures import SIZE, claims_pixels, exported, exported_tolerant, loaded, picture, two_learners
-from tfdml.serving import ExportedModel
+from tests.serving_fixtures import (
+    SIZE,
+    claims_pixels,
+    exported,
+    exported_tolerant,
+    exported_towers,
+    loaded,
+    picture,
+    two_learners,
+)
+from tfdml.serving import ExportedModel, exported_model
 from tfdml.serving.exported_model import model_hash
 from tfdml.serving.exports import Projection
 
@@ -51,6 +60,19 @@ def test_learners_side_by_side_are_the_embedding(strict):
     embeddings = strict.signatures["serving_default"](image_bytes=tf.constant(GOOD))["embedding"]
     np.testing.assert_allclose(embeddings, joined, atol=1e-5)
     assert strict.signatures["embed_learners"](image_bytes=tf.constant([], tf.string))["embeddings"].shape == (0, 2, 8)
+
+
+def test_many_texts_are_embedded_in_parts(monkeypatch):
+    model, texts, sizes = loaded(model_hash(exported_towers())), ["a red van", "a bus", "a cup", "a hat", "a pen"], []
+    whole, signatures = model.embed_texts(texts), dict(model.signatures)
+
+    def noted(embed):
+        return lambda **inputs: sizes.append(*map(len, inputs.values())) or embed(**inputs)
+
+    monkeypatch.setattr(ExportedModel, "signatures", {name: noted(embed) for name, embed in signatures.items()})
+    monkeypatch.setattr(exported_model, "TEXTS", 2)
+    np.testing.assert_allclose(model.embed_texts(texts), whole, atol=1e-6)
+    assert sizes == [2, 2, 1] and model.embed_texts([]).shape == (0, 16)
 
 
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
