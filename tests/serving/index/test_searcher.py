@@ -202,6 +202,16 @@ def test_validation_images_that_are_in_the_index_are_not_their_own_neighbors(
     assert found.fitted == {**expected.fitted, "indexed": 2, "threshold": pytest.approx(expected.value)}
 
 
+def test_a_photo_whose_tile_is_in_the_index_is_not_its_own_neighbor(photos, validation, tmp_path, monkeypatch):
+    index_images(tmp_path / "index", ImageList.of(photos), model=exported(), tiles="1x1")
+    shutil.copy(photos / "odd" / "03.png", validation / "odd")
+    searcher = Searcher(tmp_path / "index")
+    exact = searcher.store.nearest
+    monkeypatch.setattr(searcher.store, "nearest", lambda *given: (np.minimum(exact(*given)[0], 0.5), exact(*given)[1]))
+    found = calibrated_on(searcher, ImageList.of(validation), 1, 0.01)
+    assert found.fitted["images"] == 4 and found.fitted["indexed"] == 1
+
+
 def test_queries_and_neighbors_are_drawn(index, photos, tmp_path):
     found = Searcher(index).search([photos / "odd" / "03.png", photos / "even" / "02.png"], k=3)
     found[1][2] = dataclasses.replace(found[1][2], path="gone.png")

@@ -177,7 +177,7 @@ def _is_same(path, neighbor, metric):
     if _distance(neighbor.similarity, metric) <= LEAST_DISTANCE:
         return True
     try:
-        return filecmp.cmp(path, neighbor.path, shallow=False)
+        return filecmp.cmp(path, neighbor.file, shallow=False)
     except OSError:
         # The images of an index may no longer exist.
         return False
