@@ -16,15 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.checks import DAMAGED, as_decodable, open_heic, wrong_header
+from pipelines.checks import DAMAGED, ORIENTATION, as_decodable, decoded_size, open_heic, wrong_header
 from tfdml.registry.arguments import FilePath
 
 COLUMNS = ("x1", "y1", "x2", "y2")
 EXPECTED = "Expected x1 < x2 and y1 < y2 in pixels, or as fractions from 0 to 1"
 # Coordinates from detectors may exceed the photo by this number of pixels. They are clipped.
 SPARE = 1
-# EXIF tag of the orientation.
-ORIENTATION = 0x0112
 # Number of headers that are read at once.
 THREADS = 16
 NAME = re.compile(r"(.+)#xywh=(percent:)?([-\d.e,+]+)", re.DOTALL)
@@ -178,15 +176,13 @@ def size_of(file: FilePath | bytes) -> tuple[int, int, int]:
     open_heic()
     try:
         with Image.open(io.BytesIO(file) if isinstance(file, bytes) else file) as image:
-            found, (width, height) = image.getexif().get(ORIENTATION, 1), image.size
-            is_jpeg = image.format in ("JPEG", "MPO")
+            # PNG and WebP files count as upright.
+            is_jpeg, (width, height) = image.format in ("JPEG", "MPO"), decoded_size(image)
+            orientation = image.getexif().get(ORIENTATION, 1) if is_jpeg else 1
     except (*DAMAGED, Image.DecompressionBombError) as error:
         raise OSError(str(error)) from None
-    orientation = found if found in range(1, 9) else 1
-    # Files that are converted before they are decoded are upright then, and PNG and WebP files count as upright.
-    if is_jpeg and orientation >= 5:
-        width, height = height, width
-    return width, height, orientation if is_jpeg else 1
+    orientation = orientation if orientation in range(1, 9) else 1
+    return (height, width, orientation) if orientation >= 5 else (width, height, orientation)
 
 
 def as_stored(box: Sequence[int], width: int, height: int, orientation: int) -> tuple[int, int, int, int]:

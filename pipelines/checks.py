@@ -19,6 +19,8 @@ CONVERTED = (
 )
 # Number of bytes at the start of a file that determine whether it is converted, and the animation bit of extended WebP.
 CONVERTED_START, MOVES = 21, 2
+# EXIF tag of the orientation.
+ORIENTATION = 0x0112
 # Errors that Pillow raises for a damaged file.
 DAMAGED = (OSError, ValueError, SyntaxError, RuntimeError, struct.error, OverflowError)
 # First two bytes of a file to its file extension.
@@ -55,6 +57,13 @@ def as_decodable(contents: bytes) -> bytes:
     except (*DAMAGED, Image.DecompressionBombError):
         return contents
     return png.getvalue()
+
+
+def decoded_size(image):
+    """Returns the width and height of an opened image before decoders turn it. Files that are converted are upright."""
+    is_converted = image.is_animated if image.format == "WEBP" else image.format in {name for name, *_ in CONVERTED}
+    is_turned = is_converted and image.getexif().get(ORIENTATION, 1) in (5, 6, 7, 8)
+    return image.size[::-1] if is_turned else image.size
 
 
 def why_unread(ending: str) -> str | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.checks import wrong_header
+from pipelines.checks import DAMAGED, decoded_size, wrong_header
 from pipelines.dataset import WHOLE, Dataset, HeldOut, Split, TestClasses, read_list, without
 from tfdml import registry
 from tfdml.files.checked import open_file
@@ -117,8 +117,11 @@ def _part_of(path):
 
     if wrong_header(path):
         return 0, 0, 1, 1
-    with Image.open(path) as image:
-        size = np.array(image.size)
+    try:
+        with Image.open(path) as image:
+            size = np.array(decoded_size(image))
+    except DAMAGED:
+        return 0, 0, 1, 1
     part = np.maximum(size * SHARE, 1).astype(int)
     name = path.rpartition("/")[2].encode(errors="surrogateescape")
     corner = np.random.default_rng(zlib.crc32(name)).integers(0, size - part + 1)

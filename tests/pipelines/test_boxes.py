@@ -18,8 +18,12 @@ from pipelines.boxes import (
     tile_boxes,
     with_box,
 )
-from pipelines.datasets import load
+from pipelines.checks import as_decodable
+from pipelines.datasets import Split, load
 from pipelines.images.decoding import decode, image_of
+from pipelines.labels import with_second_views
+from tests.pipelines.image_files import encoded, gradient, moving, noise
+from tests.pipelines.test_bad_images import heic
 
 WIDTH, HEIGHT = 40, 24
 
@@ -127,6 +131,30 @@ def test_a_box_is_of_the_upright_photo(orientation, tmp_path):
     stored = as_stored(box, width, height, orientation)
     np.testing.assert_array_equal(decode(file, np.array(stored, np.int32)), expected)
     np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(cropped(file, box)))), expected)
+
+
+@pytest.mark.parametrize("kind", ["AVIF", "HEIF", "animated WebP"])
+@pytest.mark.parametrize("orientation", [1, 3, 6])
+def test_a_box_of_a_converted_photo_is_of_the_upright_photo(kind, orientation):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    if kind == "HEIF":
+        file = heic(gradient(20, 32), exif=exif)
+    elif kind == "AVIF":
+        file = encoded(gradient(20, 32), "AVIF", exif=exif)
+    else:
+        file = moving("WebP", [gradient(20, 32), noise(20, 32)], exif=exif)
+    height, width = decode(as_decodable(file)).shape[:2]
+    assert size_of(file) == (width, height, 1)
+
+
+def test_a_second_view_of_a_converted_photo_is_inside(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    (tmp_path / "a.avif").write_bytes(encoded(gradient(20, 200), "AVIF", exif=exif))
+    rows = with_second_views(Split(np.array([f"{tmp_path}/a.avif"], object), np.zeros(1, np.int64)))
+    left, top, right, bottom = rows.boxes[1].tolist()
+    assert (right - left, bottom - top) == (14, 141) and right <= 20 and bottom <= 200
 
 
 def test_what_cannot_be_cropped():
