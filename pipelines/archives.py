@@ -52,6 +52,9 @@ class TarImages(StoredImages):
     def fingerprints(self):
         return _fingerprints(self.source, self.places.shard, self.places.name)
 
+    def modified(self):
+        return _modified(self.source, self.places.shard)
+
     def name_of(self, row):
         return f"{self.source[self.places.shard[row]]}: {self.places.name[row]}"
 
@@ -83,6 +86,9 @@ class ParquetImages(StoredImages):
 
     def fingerprints(self):
         return _fingerprints(self.source.paths, self.places.shard, self.places.number)
+
+    def modified(self):
+        return _modified(self.source.paths, self.places.shard)
 
     def name_of(self, row):
         return f"{self.source.paths[self.places.shard[row]]}, row {self.places.number[row]}"
@@ -123,6 +129,10 @@ def _fingerprints(paths, shards, names):
     files = [zlib.crc32(f"{os.path.basename(path)} {os.path.getsize(path)}".encode()) for path in paths]
     rows = [zlib.crc32(str(name).encode(errors="surrogateescape")) for name in names.tolist()]
     return np.stack([np.array(files)[shards], np.array(rows, np.int64)], axis=1)
+
+
+def _modified(paths, shards):
+    return [os.stat(paths[shard]).st_mtime_ns for shard in np.unique(shards).tolist()]
 
 
 def is_archive(source):

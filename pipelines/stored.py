@@ -63,6 +63,10 @@ class StoredImages:
         """Returns integers `[N, 2]`, which identify the rows."""
         raise NotImplementedError
 
+    def modified(self):
+        """Returns the times at which the files were modified, if `fingerprints` do not depend on their contents."""
+        return []
+
     def name_of(self, row):
         """Returns the name of a row for messages."""
         return f"image number {row}"

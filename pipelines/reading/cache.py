@@ -235,7 +235,8 @@ def _digest(split, name):
     packed = isinstance(split.images, StoredImages)
     if packed:
         boxes = b"" if split.boxes is None else split.boxes.tobytes()
-        digest.update(split.images.fingerprints().tobytes() + boxes)
+        times = np.array(split.images.modified(), np.int64).tobytes()
+        digest.update(split.images.fingerprints().tobytes() + boxes + times)
     for row, image in enumerate(() if packed else split.images):
         if split.encoded:
             identity = hashlib.sha256(image).hexdigest()

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import re
 import shlex
 import tarfile
@@ -20,6 +21,7 @@ from pipelines.preprocessor import Preprocessor
 from pipelines.reading.cache import Cache
 from pipelines.reading.unreadable import find_unreadable
 from tests.commands import ROOT, ok
+from tests.pipelines.image_files import png
 from tests.run_helpers import MODEL_FLAGS
 from tests.serving_fixtures import exported, picture
 from tfdml.serving.image_list import ImageList
@@ -147,6 +149,23 @@ def test_the_bytes_of_parquet_files_can_be_cached(folder, tmp_path, groups_read,
     assert Cache("bytes", memory=2**30, folder=tmp_path).through(tar, PREPARE) == (None, PREPARE)
 
 
+@pytest.mark.parametrize("kind", ["parquet", "webdataset"])
+def test_a_cache_is_not_of_an_earlier_file_of_the_same_size(kind, tmp_path):
+    """What an interrupted indexing continues with is still the same list of images."""
+    found, digests = [], []
+    for seconds, pixel in ((1, 7), (2, 200)):
+        # Different pixels, but as many bytes.
+        contents = [png(bytes([0, pixel, pixel, pixel]), 1, 1)] * 4
+        spec = (parquet_of if kind == "parquet" else tar_of)(tmp_path, contents=contents)
+        (file,) = tmp_path.glob("a.*")
+        os.utime(file, (seconds, seconds))
+        split = load(spec.replace("0.5", "1"), test_only=True).test
+        read, _ = Cache("pixels", memory=0, folder=tmp_path / "cache").through(split, PREPARE)
+        found.append((file.stat().st_size, read(0).numpy()))
+        digests.append(ImageList.of(str(file)).digest())
+    assert found[0][0] == found[1][0] and found[0][1] != found[1][1] and digests[0] == digests[1]
+
+
 def parquet_of(path, contents=CONTENTS[:4], labels=(0, 0, 1, 1), **options):
     write_parquet(path / "a.parquet", contents, list(labels), **options)
     return f"parquet(path='{path}/a.parquet', test_classes=0.5)"
@@ -187,8 +206,8 @@ def damaged_parquet(path):
     return spec
 
 
-def tar_of(path, *others, **arguments):
-    write_tar(path / "a.tar", CONTENTS[:4], (0, 0, 1, 1), others)
+def tar_of(path, *others, contents=CONTENTS[:4]):
+    write_tar(path / "a.tar", contents, (0, 0, 1, 1), others)
     return f"webdataset(path='{path}/a.tar', test_classes=0.5)"
 
 
