@@ -212,6 +212,26 @@ def test_what_is_no_index_of_faiss_and_no_table_is_refused(index):
     assert "index-0.faiss" in refusal(index)
 
 
+@pytest.mark.parametrize("is_open", [False, True])
+def test_an_index_that_is_written_while_it_is_read_is_read_again(index, tmp_path, monkeypatch, is_open):
+    (tmp_path / "new.png").write_bytes(picture(9))
+    images, read, left = ImageList([str(tmp_path / "new.png")], [None]), IndexFolder.read_rows, [None]
+    store = Searcher(index).store
+
+    def written_meanwhile(*given):
+        if left:
+            left.pop()
+            index_images(index, images, add=True)
+        return read(*given)
+
+    if is_open:
+        store.open()
+        delete_images(index, ["images/0.png"], compact=False)
+    monkeypatch.setattr(IndexFolder, "read_rows", written_meanwhile)
+    found = store.reopened() if is_open else Searcher(index).store
+    assert found.count() == (4 if is_open else 5) and not left
+
+
 def test_the_limit_of_faiss_is_as_before(index):
     before = faiss.get_deserialization_vector_byte_limit()
     Searcher(index)

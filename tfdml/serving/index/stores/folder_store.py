@@ -142,16 +142,24 @@ class FolderStore(Store):
         if self._is_stale:
             manifest = self.folder.manifest()
             self.check()
-            self._read(manifest)
+            if not self._read(manifest):
+                self.open()
 
     def _read(self, manifest):
+        """Reads the files of a manifest. Returns False if another process has replaced it, which removes its files."""
         # If images were only marked as deleted, only the marks must be read.
         names, before = ("generation", "index", "images"), self._manifest or {}
         same = all(manifest[name] == before.get(name) for name in names)
-        index = self._index if same else self.folder.read_index(manifest, mapped=True)
-        rows = self.folder.read_rows(manifest, self._rows if same else None)
+        try:
+            index = self._index if same else self.folder.read_index(manifest, mapped=True)
+            rows = self.folder.read_rows(manifest, self._rows if same else None)
+        except (OSError, ValueError):
+            if self.folder.manifest() == manifest:
+                raise
+            return False
         self._index, self._rows, self._live = index, rows, Selection.of(rows.selected())
         self._manifest, self._is_stale = manifest, False
+        return True
 
     def _opened(self):
         if self._is_stale:
@@ -180,8 +188,7 @@ class FolderStore(Store):
             return self
         found = copy.copy(self)
         found.folder = IndexFolder(self.address)
-        found._read(manifest)
-        return found
+        return found if found._read(manifest) else self.reopened()
 
     def state(self) -> Any:
         # This reads no files.
