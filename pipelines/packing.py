@@ -28,6 +28,8 @@ from tfdml.files.checked import (
 FORMAT, VERSION, MANIFEST, PLAN, CLASSES = "packed tfdml dataset", 1, "manifest.json", "plan.json", "classes.parquet"
 # Columns of a split that are stored unchanged.
 COLUMNS = ("labels", "cameras", "groups", "is_query", "is_gallery")
+# Start of the name of a column with the categories of classes at a level.
+LEVEL = "level:"
 BLOCK = tarfile.BLOCKSIZE
 
 
@@ -108,6 +110,7 @@ def _digest(dataset):
         for name in (*COLUMNS, "boxes"):
             column = getattr(split, name)
             digest.update(b"none" if column is None else np.ascontiguousarray(column).tobytes())
+        digest.update(b"" if split.captions is None else repr(split.captions.tolist()).encode())
     return digest.hexdigest()
 
 
@@ -147,6 +150,8 @@ def _write_shard(folder, shard, split):
     for name in COLUMNS:
         if getattr(split, name) is not None:
             columns[name] = getattr(split, name)[shard.rows.start : shard.rows.stop]
+    if split.captions is not None:
+        columns["captions"] = list(map(list, split.captions[shard.rows.start : shard.rows.stop]))
     if split.boxes is not None:
         boxes = pa.array(split.boxes[shard.rows.start : shard.rows.stop].astype(np.int32).reshape(-1))
         columns["boxes"] = pa.FixedSizeListArray.from_arrays(boxes, 4)
@@ -179,17 +184,22 @@ def _write_records(file, shard, split, columns):
 
 
 def _write_classes(dataset, path):
-    """Writes the names and the groups of classes, if they have any."""
+    """Writes the names, the groups and the categories at each level of classes, if they have any."""
     import pyarrow as pa
     import pyarrow.parquet
 
+    splits = dataset.splits()
+    levels = list(dict.fromkeys(level for split in splits.values() for level in split.levels or {}))
     rows = []
-    for part, split in dataset.splits().items():
-        names, groups = split.class_names or {}, split.class_groups or {}
-        rows += [(part, int(label), names.get(label), groups.get(label)) for label in {**names, **groups}]
-    columns = list(map(list, zip(*rows, strict=True))) or [[], [], [], []]
+    for part, split in splits.items():
+        columns = [split.class_names, split.class_groups, *((split.levels or {}).get(level) for level in levels)]
+        columns = [column or {} for column in columns]
+        labels = dict.fromkeys(label for column in columns for label in column)
+        rows += [(part, int(label), *(column.get(label) for column in columns)) for label in labels]
+    header = ["part", "label", "name", "group", *(f"{LEVEL}{level}" for level in levels)]
+    columns = list(map(list, zip(*rows, strict=True))) or [[] for _ in header]
     # Names and groups are text or numbers. A column without values is stored as text.
     arrays = [pa.array(column, pa.string() if set(column) <= {None} else None) for column in columns]
     written = io.BytesIO()
-    pyarrow.parquet.write_table(pa.Table.from_arrays(arrays, ["part", "label", "name", "group"]), written)
+    pyarrow.parquet.write_table(pa.Table.from_arrays(arrays, header), written)
     write_atomically(path, written.getvalue())

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from pipelines.dataset import Dataset, Split
-from pipelines.packing import CLASSES, COLUMNS, FORMAT, MANIFEST, VERSION
+from pipelines.packing import CLASSES, COLUMNS, FORMAT, LEVEL, MANIFEST, VERSION
 from pipelines.stored import PackedImages, Places, is_remote, read_part
 from tfdml.files.checked import damaged, read_manifest
 from tfdml.files.shards import read_columns, values_of
@@ -66,21 +66,28 @@ def _split(folder, about, classes, part):
     shard = np.repeat(np.arange(len(paths), dtype=np.int32), lengths)
     joined = {name: np.concatenate([of_shard.pop(name) for of_shard in columns]) for name in list(columns[0])}
     places = Places(shard, *(joined.pop(name) for name in PLACES))
-    of_class = {name: values_of(classes[name]) for name in ("part", "label", "name", "group")}
-    for name, column in {"class_names": "name", "class_groups": "group"}.items():
+    of_class = {name: values_of(classes[name]) for name in classes.column_names}
+
+    def found(column):
         rows = zip(of_class["part"], of_class["label"], of_class[column], strict=True)
-        joined[name] = {label: value for of, label, value in rows if of == part and value is not None} or None
-    return Split(PackedImages(paths, places), **joined)
+        return {label: value for of, label, value in rows if of == part and value is not None}
+
+    levels = {name.removeprefix(LEVEL): found(name) for name in of_class if name.startswith(LEVEL)}
+    about = {"class_names": found("name") or None, "class_groups": found("group") or None, "levels": levels or None}
+    return Split(PackedImages(paths, places), **joined, **about)
 
 
 def _columns(folder, name, expected):
     """Returns the columns of a shard's table by name, except for the names of its images."""
-    table, found = _table(folder, name, expected, {*PLACES, *COLUMNS, "boxes"}), {}
+    table, found = _table(folder, name, expected, {*PLACES, *COLUMNS, "boxes", "captions"}), {}
     for column in table.column_names:
         values = table[column].combine_chunks()
         try:
             if column == "boxes":
                 found[column] = values.flatten().to_numpy().reshape(-1, 4)
+            elif column == "captions":
+                found[column] = np.empty(len(values), object)
+                found[column][:] = list(map(tuple, values.to_pylist()))
             else:
                 values = values.to_numpy(zero_copy_only=False)
                 found[column] = values.astype(PLACES.get(column, values.dtype), copy=False)

@@ -75,6 +75,19 @@ def test_columns_keep_their_types(tmp_path):
         np.testing.assert_array_equal(getattr(found, name), getattr(people, name))
 
 
+def test_captions_and_levels_are_kept(tmp_path):
+    captions = np.empty(6, object)
+    captions[:] = [(f"a cup {row}", "ein Krug")[: 1 + row % 2] for row in range(6)]
+    levels = {"kind": {0: "mug", 1: "cup"}, "make": {0: "ours"}}
+    things = Split(np.array([b"image"] * 6, object), np.arange(6) // 3, levels=levels, captions=captions)
+    packing.pack(Dataset("things", None, things), tmp_path / "things", images=4)
+    found = load("packed", data_dir=str(tmp_path / "things"), test_only=True).test
+    assert found.captions.tolist() == captions.tolist() and found.levels == levels and found.class_names is None
+    changed = dataclasses.replace(things, captions=captions[::-1])
+    with pytest.raises(ValueError, match="contains shards of another dataset"):
+        packing.pack(Dataset("things", None, changed), tmp_path / "things", images=4)
+
+
 @pytest.mark.nightly
 def test_batches_are_the_same_bits(birds, folder):
     packed = read(folder)
