@@ -1,6 +1,7 @@
 """Your own images without classes, in nested folders."""
 
 import os
+from pathlib import Path
 
 import numpy as np
 
@@ -16,10 +17,12 @@ def check_links(root):
     for folder, below, _ in os.walk(root, followlinks=True):
         # Most folders have no links, so their real path is not needed.
         links = [path for name in below if os.path.islink(path := os.path.join(folder, name))]
-        here = os.path.realpath(folder) if links else ""
+        passed = [Path(folder), *Path(folder).parents] if links else []
+        # The way to this folder may lead through other links.
+        passed = [os.path.realpath(each) for each in passed if each.is_relative_to(root)]
         for link in links:
             target = os.path.realpath(link)
-            if os.path.commonpath([here, target]) == target:
+            if any(os.path.commonpath([each, target]) == target for each in passed):
                 raise ValueError(
                     f"{link} is a link to {target}, which contains the link, so its images would be found again and "
                     "again. Remove the link."

@@ -67,6 +67,16 @@ def test_links_in_a_circle_are_told(folder, tmp_path):
         photos(linked)
 
 
+def test_links_in_a_circle_of_several_folders_are_told(folder, tmp_path):
+    linked = tmp_path / "photos"
+    shutil.copytree(folder, linked)
+    (linked / "trip" / "more").symlink_to("../Küche")
+    photos(linked)
+    (linked / "Küche" / "back").symlink_to("../trip")
+    with pytest.raises(ValueError, match="/back is a link to .*photos/trip, which contains the link|/more is a link"):
+        photos(linked)
+
+
 def test_validation_is_measured_in_two_views_too(folder):
     train, held = photos(folder).hold_out(0.25, seed=0)
     assert train.boxes is None and len(held.different_images()) == len(held) // 2 == 9
