@@ -61,7 +61,7 @@ def perturb_kernels(model, seed):
         # Dense layers, convolutions and some custom layers have a kernel.
         if hasattr(layer, "kernel"):
             # With low-rank changes (LoRA), Keras computes the kernel from a variable of another name.
-            variable = getattr(layer, "_kernel", layer.kernel)
+            variable = layer.kernel if isinstance(layer.kernel, keras.Variable) else layer._kernel
             kernel = ops.convert_to_numpy(variable)
             variable.assign(kernel * (1 + PERTURBATION * random.standard_normal(kernel.shape).astype(kernel.dtype)))
 

@@ -119,7 +119,7 @@ class WeightedSum(EmbeddingLoss):
 
     @property
     def numbers_anew(self):
-        """Whether each batch may number its classes, because no loss uses the values of labels."""
+        """Whether each batch may number its classes, because all losses only compare labels."""
         return self._known_classes() is None and all(map(_numbers_anew, (loss for _, loss in self.terms)))
 
     def label_classes(self, taken):
@@ -141,6 +141,9 @@ class WeightedSum(EmbeddingLoss):
             of_loss = hooks.statistics(labels, each).items()
             statistics |= {f"{name}_of_loss_{place}" if len(self.terms) > 1 else name: value for name, value in of_loss}
         return statistics
+
+    def with_levels(self, loss, by_level):
+        return WeightedSum([(weight, hooks_of(term).with_levels(term, by_level)) for weight, term in loss.terms])
 
     def make_layer(self):
         parts = [layer_of(loss) for _, loss in self.terms]
@@ -222,7 +225,7 @@ class OuterLoss(EmbeddingLoss):
 
     @property
     def numbers_anew(self):
-        """Whether each batch may number its classes, because the loss does not use the values of labels."""
+        """Whether each batch may number its classes, because the loss only compares labels."""
         return _numbers_anew(self.loss)
 
     @property

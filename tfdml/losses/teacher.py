@@ -29,6 +29,10 @@ class ReferenceLoss(EmbeddingLoss):
     needs_pairs = False
     refuses_memory = "the memory has no reference vectors of past images"
 
+    def with_levels(self, loss, by_level):
+        # Vectors have no classes, so they have no levels.
+        return loss
+
     def halves(self, labels: Tensor, taken: Tensor, dims: int) -> tuple[Tensor, Tensor]:
         """Returns the embeddings and the reference vectors `[B, dims]` in the output of the layer."""
         _, taken = check_pairs_input(labels, taken)

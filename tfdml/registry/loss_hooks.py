@@ -1,6 +1,6 @@
 """Loss hooks: what a loss declares in addition to the values that it computes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tfdml.registry.arguments import Tensor
@@ -83,6 +83,15 @@ class LossHooks:
             callbacks: callbacks that were passed to `fit`.
         """
         del callbacks
+
+    def with_levels(self, loss: Any, by_level: Callable[[Any], Any]) -> Any:
+        """Returns what `tfdml.train` uses instead of a loss if classes have levels. By default, the loss by level.
+
+        Args:
+            loss: the loss that declares these hooks.
+            by_level: function from a loss to its `ByLevel`.
+        """
+        return by_level(loss)
 
     def make_layer(self) -> Layer | None:
         """Returns a layer that holds the loss's variables and computes the input of `call`, or None.

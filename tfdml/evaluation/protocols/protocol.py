@@ -231,9 +231,10 @@ class QueryGallery(Protocol):
     Args:
         metrics: Metric spec or sequence of specs. Defaults to `("recall_at_1", "recall_at_5", "recall_at_10", "map")`.
         distance: `"cosine"`, or `"euclidean"` if the lengths of embeddings have a meaning. Defaults to `"cosine"`.
-        junk: Integer or `None`. Class of images to remove before searching, such as `-1`: its name, such as the label
-            in a table or the name of a folder, or its integer label if it has no name. If `None`, no image is removed.
-            Distractors, which count as wrong, need no mark, because their class has no query. Defaults to `None`.
+        junk: Integer or `None`. Class of images to remove before searching, such as `-1`. It is compared with class
+            names, such as the labels in a table, and with integer labels if classes have no names. If `None`, no image
+            is removed. Distractors, which count as wrong, need no mark, because their class has no query. Defaults to
+            `None`.
         reranking: Spec of a reranking for rank metrics, such as `"query_expansion(k=5)"`. If `None`, images are ranked
             by similarity. Defaults to `None`.
         index: `"exact"`, or the spec of an approximate index for galleries with millions of images, such as `"ivf"` or

@@ -14,8 +14,6 @@ from tfdml.callbacks import InitialEmbedding
 from tfdml.console.flags import quoted
 from tfdml.console.progress_bar import verbosity
 from tfdml.console.settings import PRETRAINED, NetworkSettings, Settings, names_with
-from tfdml.losses import WeightedSum
-from tfdml.losses.teacher import ReferenceLoss
 from tfdml.registry.arguments import sides_of
 from tfdml.registry.loss_hooks import hooks_of
 from tfdml.run.training.initial_model import InitialModel, check_takes, initial_backbone
@@ -110,20 +108,11 @@ def build_model(experiment, sampler, teacher_dims=None, *, tell=True):
 
 
 def loss_of(spec, train, teacher_dims=None):
-    """Returns the loss of a spec for a training split, or a loss per level of a class hierarchy.
-
-    Terms of a sum that compare embeddings or weights with another model have no classes, and therefore no levels.
-    """
+    """Returns the loss of a spec for a training split, or a loss per level of a class hierarchy."""
     loss = registry.create("loss", spec, classes=train.num_classes, teacher_dims=teacher_dims)
     if not train.level_names or hooks_of(loss).takes_levels:
         return loss
-    if not isinstance(loss, WeightedSum):
-        return registry.create("loss", "by_level", loss=loss)
-    terms = [
-        (weight, term if isinstance(term, ReferenceLoss) else registry.create("loss", "by_level", loss=term))
-        for weight, term in loss.terms
-    ]
-    return WeightedSum(terms)
+    return hooks_of(loss).with_levels(loss, lambda each: registry.create("loss", "by_level", loss=each))
 
 
 def _changed(flag, change, *arguments):
