@@ -5,7 +5,7 @@ import numpy as np
 from keras import ops
 
 from tfdml.layers.pooling import CeilMaxPooling
-from tfdml.runtime.keras_internals import layers_of
+from tfdml.runtime.keras_internals import kernel_of, layers_of
 
 # Standard deviation of the changes by `perturb_kernels`, relative to each value.
 PERTURBATION = 0.05
@@ -60,8 +60,7 @@ def perturb_kernels(model, seed):
     for layer in layers_of(model):
         # Dense layers, convolutions and some custom layers have a kernel.
         if hasattr(layer, "kernel"):
-            # With low-rank changes (LoRA), Keras computes the kernel from a variable of another name.
-            variable = layer.kernel if isinstance(layer.kernel, keras.Variable) else layer._kernel
+            variable = kernel_of(layer)
             kernel = ops.convert_to_numpy(variable)
             variable.assign(kernel * (1 + PERTURBATION * random.standard_normal(kernel.shape).astype(kernel.dtype)))
 

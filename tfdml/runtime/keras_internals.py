@@ -159,3 +159,8 @@ def devices_per_worker(strategy):
 def graph_of(graph, name):
     """Returns the graph of a function that operations of `graph` call."""
     return graph._get_function(name).graph
+
+
+def kernel_of(layer):
+    """Returns the variable of a layer's kernel. With low-rank changes (LoRA), `layer.kernel` is a sum."""
+    return layer.kernel if isinstance(layer.kernel, keras.Variable) else layer._kernel
