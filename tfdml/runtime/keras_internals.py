@@ -163,4 +163,4 @@ def graph_of(graph, name):
 
 def kernel_of(layer):
     """Returns the variable of a layer's kernel. With low-rank changes (LoRA), `layer.kernel` is a sum."""
-    return layer.kernel if isinstance(layer.kernel, keras.Variable) else layer._kernel
+    return vars(layer)["_kernel"] if "_kernel" in vars(layer) else layer.kernel
