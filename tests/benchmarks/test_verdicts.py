@@ -229,7 +229,7 @@ def record(flags, seed, chance, random, members=0):
     points = [{"event": "evaluation", "step": step, "recall_at_1": chance} for step in (0, 1600, 3000, 3200)]
     result = {"metrics": score, "best": {**score, "step": 3200}, "step": 3200, "validation": {"best": score}}
     if members:
-        result |= {"members": [{}] * members, "learners": {"mean": {"recall_at_1": BEFORE + 0.01}}}
+        result |= {"members": [{"curve": []}] * members, "learners": {"mean": {"recall_at_1": BEFORE + 0.01}}}
     else:
         result["untrained"] = {"recall_at_1": BEFORE}
     return {
