@@ -174,12 +174,16 @@ def test_any_keras_loss_can_be_a_term(make_batch):
 
 
 def test_a_loss_of_keras_gets_the_labels_themselves(make_batch):
-    """Its labels may be more than names of classes, such as targets."""
+    """Its labels may be more than names of classes, such as factors."""
+
+    class Scaled(keras.losses.Loss):
+        def call(self, labels, embeddings):
+            return keras.ops.cast(labels, "float32") * keras.ops.sum(embeddings, axis=1)
+
     _, embeddings = make_batch(4, 3)
-    labels, loss = np.array([7, 7, 2, 2]), keras.losses.MeanSquaredError()
-    assert float(WeightedSum([(2.0, loss)])(labels, embeddings)) == pytest.approx(
-        2 * float(loss(labels[:, None], embeddings))
-    )
+    labels = np.array([7, 7, 2, 2])
+    expected = 2 * np.mean(labels * embeddings.sum(axis=1))
+    assert float(WeightedSum([(2.0, Scaled())])(labels, embeddings)) == pytest.approx(expected, rel=1e-5)
 
 
 def test_neighbouring_large_labels_stay_apart_beside_a_boundary_for_all(make_batch):
