@@ -13,6 +13,7 @@ from pipelines.checks import (
     MOST_PIXELS,
     MOST_TEXTS,
     MOVES,
+    ORIENTATION,
     SCAN_START,
     TEXTS,
     as_decodable,
@@ -68,7 +69,6 @@ EXIF_STARTS = "|".join(rf"\C{{{place}}}Exif\x00\C*" for place in EXIF_PLACES)
 # Number of bytes and entries of the EXIF data to read. The orientation is among the first entries.
 EXIF_BYTES = 4096
 EXIF_ENTRIES = 64
-ORIENTATION_TAG = 0x0112
 
 
 def check_file_size(contents: Tensor) -> tf.Tensor:
@@ -186,7 +186,7 @@ def _exif_orientation(contents):
     # The directory's offset has four bytes. The lower two are enough here.
     directory = tf.minimum(number(tf.where(big, 6, 4)), EXIF_BYTES - 12 * EXIF_ENTRIES - 2)
     entries = directory + 2 + 12 * tf.range(EXIF_ENTRIES)
-    is_orientation = (tf.range(EXIF_ENTRIES) < number(directory)) & (number(entries) == ORIENTATION_TAG)
+    is_orientation = (tf.range(EXIF_ENTRIES) < number(directory)) & (number(entries) == ORIENTATION)
     orientation = tf.reduce_max(tf.where(is_orientation, number(entries + 8), 0))
     return tf.where((orientation >= 1) & (orientation <= 8), orientation, 1)
 

@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.checks import MOST_PIXELS
+from pipelines.checks import MOST_PIXELS, ORIENTATION
 
 # Formats that TensorFlow decodes as well.
 FORMATS = ("JPEG", "PNG", "WEBP")
-ORIENTATION_TAG = 0x0112
 
 
 def decoded(contents: bytes, box: Any = None) -> np.ndarray:
@@ -31,7 +30,7 @@ def decoded(contents: bytes, box: Any = None) -> np.ndarray:
                 if image.width * image.height > MOST_PIXELS:
                     raise ValueError(f"The image has more than {MOST_PIXELS} pixels: {image.height} x {image.width}")
                 is_jpeg = image.format in ("JPEG", "MPO")
-                orientation = image.getexif().get(ORIENTATION_TAG, 1) if is_jpeg else 1
+                orientation = image.getexif().get(ORIENTATION, 1) if is_jpeg else 1
                 pixels = _eight_bits(image) if image.mode.startswith("I") else np.asarray(image.convert("RGB"))
     except (OSError, SyntaxError, Image.DecompressionBombError) as error:
         reason = str(error).partition("<")[0].strip()

@@ -151,7 +151,7 @@ def test_the_bytes_of_parquet_files_can_be_cached(folder, tmp_path, groups_read,
 
 @pytest.mark.parametrize("kind", ["parquet", "webdataset"])
 def test_a_cache_is_not_of_an_earlier_file_of_the_same_size(kind, tmp_path):
-    """What an interrupted indexing continues with is still the same list of images."""
+    """An interrupted indexing continues with the same list of images."""
     found, digests = [], []
     for seconds, pixel in ((1, 7), (2, 200)):
         # Different pixels, but as many bytes.

@@ -317,19 +317,17 @@ def test_paths_that_stay_as_they_are(path):
     assert parsed(f"--data_dir={path}")[0].data.data_dir == path
 
 
-def test_a_home_folder_is_found_wherever_a_path_begins(monkeypatch):
-    monkeypatch.setenv("HOME", "/home/someone")
-    assert (
-        resolve(["--initial_weights=~/a.weights.h5"])["initial_weights"]
-        == "--initial_weights=/home/someone/a.weights.h5"
-    )
+def test_a_home_folder_is_found_wherever_a_path_begins(tmp_path, monkeypatch):
+    home = str(tmp_path)
+    monkeypatch.setenv("HOME", home)
+    assert resolve(["--initial_weights=~/a.weights.h5"])["initial_weights"] == f"--initial_weights={home}/a.weights.h5"
     values = flags.FlagValues()
     flags.DEFINE_string("run_dirs", "", "", flag_values=values)
     flags.DEFINE_list("delete", [], "", flag_values=values)
     values(["command", "--run_dirs=~/a,~/b:~,c~d", "--delete=~/x.jpg,y~.jpg"])
     expand_homes(values)
-    assert values.run_dirs == "/home/someone/a,/home/someone/b:/home/someone,c~d"
-    assert values.delete == ["/home/someone/x.jpg", "y~.jpg"]
+    assert values.run_dirs == f"{home}/a,{home}/b:{home},c~d"
+    assert values.delete == [f"{home}/x.jpg", "y~.jpg"]
 
 
 @pytest.mark.parametrize("text", ["--epochs=many\n", "--flag_of_a_later_version=1\n", "--epochs\n", "half a l"])

@@ -63,13 +63,18 @@ def steps_of(settings, of_epoch=0):
     return max(1, round(STEPS / of_epoch)) * of_epoch
 
 
-def _steps_per_epoch(settings, batches):
-    of_epoch, steps = settings.steps_per_epoch, steps_of(settings)
+def check_epochs(steps, of_epoch):
+    """Raises a ValueError if a number of steps cannot be divided into epochs of `of_epoch` steps. Either may be 0."""
     if steps and of_epoch and steps % of_epoch:
         raise ValueError(
             f"--steps={steps} must be a multiple of --steps_per_epoch={of_epoch}. Change --steps, or remove "
             "--steps_per_epoch."
         )
+
+
+def _steps_per_epoch(settings, batches):
+    of_epoch, steps = settings.steps_per_epoch, steps_of(settings)
+    check_epochs(steps, of_epoch)
     if of_epoch or not steps:
         return of_epoch or max(batches, 1)
     # Epochs have equal lengths, which are close to a pass over the training images.

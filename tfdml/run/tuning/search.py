@@ -5,7 +5,7 @@ import logging
 
 from tfdml.console import scores
 from tfdml.console.progress_bar import ProgressBar, verbosity
-from tfdml.run.experiment.length import STEPS
+from tfdml.run.experiment.length import STEPS, check_epochs
 from tfdml.run.tuning import backbones, outcome
 from tfdml.run.tuning.outcome import Halving
 from tfdml.run.tuning.state import ETA, SPACE, TIME, SearchDirectory, draw, shortest
@@ -107,11 +107,7 @@ def lengths_of(length):
             f"--steps, the length of the longest trial, must be at least {ETA * shortest(epoch)} with "
             f"--steps_per_epoch={epoch}. Received: --steps={longest}."
         )
-    if length.steps and length.steps_per_epoch and longest % epoch:
-        raise ValueError(
-            f"--steps={longest} must be a multiple of --steps_per_epoch={epoch}. Change --steps, or remove "
-            "--steps_per_epoch."
-        )
+    check_epochs(length.steps, length.steps_per_epoch)
     return epoch, longest
 
 
